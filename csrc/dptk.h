@@ -1,0 +1,127 @@
+/* dptk.h - the whole C surface of dptopk.
+ *
+ * House rules, true of every function here:
+ *   - no Python, no allocation, no printing, no environment, no global but the
+ *     SIMD level; the caller owns every buffer.
+ *   - arguments in this order: random words, inputs, sizes, numbers, scratch,
+ *     outputs.
+ *   - C knows scales, Python knows epsilon.
+ *   - what is "assumed" is checked by the caller and not again here.
+ *   - the return value is a status; outputs mean nothing unless it is DPTK_OK.
+ */
+#ifndef DPTK_H
+#define DPTK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum dptk_status {
+    DPTK_OK = 0,
+    DPTK_TAPE_END = 1,  /* out of random words: lengthen the tape, run again */
+    DPTK_SCRATCH = 2,   /* scratch too small: enlarge it, run again */
+    DPTK_UNDECIDED = 3, /* two values closer than their error bounds: replay exactly */
+    DPTK_NAN = 4        /* a score is NaN */
+} dptk_status;
+
+/* ---- rng.c: where random words come from -------------------------------- */
+
+/* A tape of 64-bit words. Kernels read `*next++` and call `refill` when
+ * `next == end`; refill makes more words readable and returns DPTK_OK, or
+ * returns DPTK_TAPE_END. It must not move or change words already read, so
+ * that after DPTK_UNDECIDED the same words can be replayed. */
+typedef struct dptk_rng {
+    const uint64_t *next;
+    const uint64_t *end;
+    int (*refill)(struct dptk_rng *rng);
+} dptk_rng;
+
+/* A fixed tape: the n words and no more. */
+void dptk_tape_init(dptk_rng *rng, const uint64_t *words, size_t n);
+
+/* ChaCha20 with fast key erasure. `words` holds the current call's words
+ * (those read, for a replay, and those not yet read). */
+typedef struct dptk_chacha {
+    dptk_rng rng;      /* first member: a dptk_chacha* is a dptk_rng* */
+    uint64_t *words;   /* caller-owned buffer */
+    size_t capacity;   /* its size in words, at least DPTK_CHACHA_BATCH */
+    uint32_t key[8];   /* key of the next batch; never the key of a past one */
+} dptk_chacha;
+
+#define DPTK_CHACHA_BATCH 124u /* words a refill: 16 blocks less the next key */
+
+/* One ChaCha20 block as in RFC 8439 section 2.3: 16 little-endian words. */
+void dptk_chacha20_block(const uint32_t key[8], uint32_t counter,
+                         const uint32_t nonce[3], uint32_t out[16]);
+
+/* Start from a 32-byte key of the OS. */
+void dptk_chacha_init(dptk_chacha *c, const uint8_t key[32], uint64_t *words, size_t capacity);
+
+/* Start a call: wipe the words that were read, move the unread ones to the
+ * front of the buffer. Words of earlier calls cannot be recovered after it. */
+void dptk_chacha_begin(dptk_chacha *c);
+
+/* Go back to the first word of the current call, for a run-again. */
+void dptk_chacha_rewind(dptk_chacha *c);
+
+/* The caller moved the words to a larger buffer (contents copied). */
+void dptk_chacha_grow(dptk_chacha *c, uint64_t *words, size_t capacity);
+
+/* Wipe key and words. */
+void dptk_chacha_wipe(dptk_chacha *c);
+
+/* ---- cut.c: the largest of a big array ---------------------------------- */
+
+/* SIMD levels, each a superset of the one before. */
+enum { DPTK_SIMD_PORTABLE = 0, DPTK_SIMD_AVX2 = 1, DPTK_SIMD_AVX512 = 2 };
+int dptk_simd_best(void);       /* the highest level this machine can run */
+int dptk_simd_get(void);        /* the level in use */
+int dptk_simd_set(int level);   /* returns the level now in use (never above best) */
+
+/* Element types of a column. */
+enum {
+    DPTK_I8, DPTK_I16, DPTK_I32, DPTK_I64,
+    DPTK_U8, DPTK_U16, DPTK_U32, DPTK_U64,
+    DPTK_F32, DPTK_F64
+};
+
+/* A strided, native-endian array of scores. */
+typedef struct dptk_column {
+    const char *data;
+    ptrdiff_t stride;  /* bytes from one element to the next; may be negative or 0 */
+    size_t n;
+    int type;
+} dptk_column;
+
+/* A key is an int64 that orders as the score does. Signed integers: the value
+ * itself. Unsigned: value XOR 2^63 for U64, the value for narrower ones.
+ * Floats (as doubles, -0.0 taken as 0.0): the bits b of the double, b >= 0 ?
+ * b : b ^ INT64_MAX. NaN has no key. */
+
+/* Keys of elements [first, first + count) of the column.
+ * Returns DPTK_NAN if one of them is NaN. Cost: one pass. */
+int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys);
+
+/* The m largest elements, in descending order, equal ones by index ascending.
+ *
+ * Assumed: 1 <= m <= col->n; scratch holds dptk_cut_scratch(m) words.
+ * Equivalent: order = np.lexsort((np.arange(n), -keys))[:m]
+ * Outputs: keys[m], index[m], and *negative = 1 if any key is < 0.
+ * Returns DPTK_NAN if any score is NaN.
+ * Cost: about one pass; never more than O(n + m log m) whatever the data. */
+size_t dptk_cut_scratch(size_t m);
+int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
+             int64_t *keys, int64_t *index, int *negative);
+
+/* Counts of counts: how many elements have each key in [low, low + span).
+ *
+ * Assumed: table holds span words.
+ * Equivalent: table = np.bincount(keys - low, minlength=span)
+ * Elements outside the range are not counted; *outside says how many.
+ * Cost: one pass, no slower when most elements are equal. */
+int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
+                    int64_t *scratch, int64_t *table, int64_t *outside);
+size_t dptk_count_keys_scratch(size_t span);
+
+/* ---- race.c: order statistics of noise over blocks ---------------------- */
+
+#endif

@@ -1,0 +1,1 @@
+#include "dptk.h"

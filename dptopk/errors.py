@@ -1,0 +1,26 @@
+"""The exceptions of dptopk. None of them carries data that was not released."""
+
+
+class DptopkError(Exception):
+    """Base class of the library's own exceptions."""
+
+
+class UnknownDomainError(DptopkError, ValueError):
+    """A mechanism over the full domain was given items read off the data.
+
+    Such a mechanism is private only over a domain fixed before the data is
+    seen: with items read off the data, an item that only one user has appears
+    or vanishes with that user.
+    """
+
+
+class RandomnessError(DptopkError, RuntimeError):
+    """No secure source of random bits: nothing was drawn and nothing released."""
+
+
+class TapeEndError(DptopkError, RuntimeError):
+    """A fixed tape of random words (tests only) was read to its end."""
+
+
+class SourceError(DptopkError, ValueError):
+    """A file, table or column that cannot be read as user-item events."""

@@ -1,0 +1,51 @@
+"""Build of the one extension module; everything else is in pyproject.toml.
+
+DPTOPK_WERROR=1         warnings are errors (CI)
+DPTOPK_SANITIZE=a,b     build with -fsanitize=a,b and assertions on
+"""
+
+import os
+import sys
+from glob import glob
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+compile_args, link_args = [], []
+if sys.platform != "win32":
+    # No -march and no -ffast-math: a wheel runs on any machine of its
+    # architecture, and every SIMD level rounds alike.
+    compile_args = ["-std=c11", "-O3", "-fvisibility=hidden", "-ffp-contract=off"]
+    if os.environ.get("DPTOPK_WERROR") == "1":
+        compile_args += ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
+    sanitize = os.environ.get("DPTOPK_SANITIZE")
+    if sanitize:
+        flags = [f"-fsanitize={sanitize}", "-fno-omit-frame-pointer", "-g", "-UNDEBUG"]
+        compile_args += [*flags, "-fno-sanitize-recover=all"]
+        link_args += flags
+else:
+    compile_args = ["/std:c11", "/O2", "/fp:precise"]
+
+core = Extension(
+    "dptopk._core",
+    sources=["dptopk/_core.pyx", *sorted(glob("csrc/*.c"))],
+    include_dirs=["csrc"],
+    depends=sorted(glob("csrc/*.h")),
+    extra_compile_args=compile_args,
+    extra_link_args=link_args,
+)
+
+setup(
+    ext_modules=cythonize(
+        [core],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": False,
+            "wraparound": False,
+            "cdivision": True,
+            "initializedcheck": False,
+            "embedsignature": False,
+            "freethreading_compatible": True,
+        },
+    )
+)
