@@ -124,4 +124,69 @@ size_t dptk_count_keys_scratch(size_t span);
 
 /* ---- race.c: order statistics of noise over blocks ---------------------- */
 
+/* Noise laws. The j-th largest of n iid noises with CDF F is F^-1(exp(-S_j)),
+ * S_1 < S_2 < ... the race S_j = S_(j-1) + Exp(1) / (n - j + 1). */
+enum { DPTK_GUMBEL = 0 };
+
+/* The scored items a race runs over. */
+typedef struct dptk_field {
+    const int64_t *key;    /* the head: m keys (see dptk_keys) ... */
+    const int64_t *index;  /* ... and their items */
+    const double *offset;  /* added to each score, in units of the scale; or NULL */
+    size_t m;
+    int real;              /* keys of doubles; otherwise of integers */
+    const dptk_column *tail; /* all items, those of the head too; or NULL: the head is all */
+    int stop;              /* whether a stopper (BOT) runs too: the score below */
+    int64_t stop_key;
+    double stop_offset;
+} dptk_field;
+
+#define DPTK_STOP (-1) /* the "item" that stands for the stopper */
+
+/* One block of items that share a run of order statistics. */
+typedef struct dptk_block {
+    int64_t start, size, taken; /* head positions; start -1: tail, -2: stopper */
+    int64_t key;                /* largest key in the block */
+    double offset;
+    double s, s_error;          /* the race's S and its relative error bound */
+    double noise, noise_error;  /* the current noise and its absolute error bound */
+} dptk_block;
+
+/* A value in the running: a block's upper bound, or an item already seen. */
+typedef struct dptk_runner {
+    double high, low;  /* bounds of the value */
+    int64_t block;     /* the block, or -1 for an item */
+    int64_t item;
+} dptk_runner;
+
+/* A pair of the map from head positions (or tail items) to what took their place. */
+typedef struct dptk_pair {
+    int64_t key, value;
+} dptk_pair;
+
+/* Working memory: `capacity` blocks and runners, 4 * capacity pairs. */
+typedef struct dptk_race_scratch {
+    dptk_block *block;
+    dptk_runner *runner;
+    dptk_pair *pair;
+    size_t capacity;  /* a power of two */
+} dptk_race_scratch;
+
+/* The k items with the largest score/scale + noise, in descending order, cut
+ * short by the stopper.
+ *
+ * Assumed: k >= 1; 0 < scale finite; without offsets the head is the m largest
+ * of all items in descending order (ties by index), with offsets there is no
+ * tail and the order is free; tail scores are not NaN.
+ * Equivalent: v = key/scale + offset + noise; order = argsort(-v)[:k]
+ * Words: one for each block in order (head, tail, stopper); then for each
+ * block that leads, those of a uniform integer (rejection), and one for its
+ * next order statistic if items remain.
+ * error_factor: 1; tests widen the error bounds with more.
+ * Outputs: item[k] and *picked; the stopper is DPTK_STOP and counts.
+ * Returns DPTK_UNDECIDED if an order cannot be certified in doubles.
+ * Cost: O((blocks + seen) log), seen about k times a small constant. */
+int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+              double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked);
+
 #endif

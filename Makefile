@@ -1,0 +1,67 @@
+# What there is to do here; each line that CI or a reader needs.
+#   make demo   build, and the main job on the bundled data
+#   make test   build, and the tests
+#   make check  lint, types, tests
+#   make san    the tests of the C code under AddressSanitizer and UBSan
+#   make dist   sdist, a wheel from it, and the tests against that wheel
+#   make bench  the performance table (python -m benchmarks)
+#
+# All of it happens in .venv, made from PYTHON.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := $(wildcard csrc/*) dptopk/_core.pyx dptopk/_core.pxd setup.py pyproject.toml
+# Where the distribution leaves out ensurepip, the venv gets no pip of its own
+# and the one of PYTHON installs into it.
+install = if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip install -q $(1); \
+	else $(PYTHON) -m pip --python $(BIN)/python install -q $(1); fi
+
+.PHONY: demo test check lint san dist bench clean
+
+demo: .venv/run
+	$(BIN)/dptopk select examples/debian12_deps.parquet --user user --item item \
+		-k 10 --epsilon 1 --delta 1e-6
+
+test: .venv/test
+	$(BIN)/python -m pytest
+
+check: lint test
+
+lint: .venv/lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cython-lint dptopk/_core.pyx dptopk/_core.pxd
+	$(BIN)/mypy
+	$(BIN)/python tests/check_warnings.py
+
+san: .venv/test
+	$(BIN)/python tests/check_sanitizers.py
+
+dist: .venv/test
+	$(BIN)/python tests/check_dist.py
+
+bench: .venv/bench
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv build dist *.egg-info dptopk/_core.c dptopk/*.so
+
+.venv/made:
+	$(PYTHON) -m venv .venv || $(PYTHON) -m venv --clear --without-pip .venv
+	touch $@
+
+# Installed in place (editable), so that one build serves the sources as they are.
+.venv/run: .venv/made $(SOURCES)
+	$(call install,-e '.[files]')
+	touch $@
+
+.venv/test: .venv/made $(SOURCES)
+	$(call install,-e '.[test]')
+	touch $@
+
+.venv/bench: .venv/run
+	$(call install,-e '.[bench]')
+	touch $@
+
+.venv/lint: .venv/test
+	$(call install,-e '.[lint]')
+	touch $@

@@ -1,0 +1,398 @@
+/* race.c - order statistics of noise over blocks of items.
+ *
+ * The noises of n items need not be drawn one by one: their order statistics
+ * come in descending order from one race of exponentials, and which item holds
+ * the next one is uniform among those left. So the items are cut into blocks
+ * of nearly equal scores, each block shows only its next largest noise, and
+ * (largest score of the block) + (that noise) bounds from above every value
+ * still hidden in it. The leader of all blocks and seen items is either an
+ * item, which is the next pick, or a block, which then shows one item more.
+ * Blocks that never lead cost one word each, however many items they hold.
+ *
+ * Every value carries a certified error bound. A pick or a look into a block
+ * happens only when the leader's lower bound beats every other upper bound, so
+ * which variate a word of the tape serves never depends on rounding. */
+#include "dptk.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#define TAIL (-1)
+#define STOPPER (-2)
+#define LEAVE_OUT 2.0 /* see block_end */
+
+/* The error analysis assumes that log and log1p err by at most 4 ulp
+ * (2^-50 relative); the tests measure them against mpmath. */
+static const double LOG_ERROR = 0x1p-50;
+
+/* ---- noise laws ---------------------------------------------------------- */
+
+typedef struct law {
+    double (*value)(double s);                   /* F^-1(exp(-s)) */
+    double (*error)(double s_error, double value); /* its absolute error */
+} law;
+
+static double gumbel_value(double s) { return -log(s); }
+
+/* |ln(1 + r)| <= r (1 + 2^-9) for |r| < 2^-10; past that nothing is claimed. */
+static double gumbel_error(double s_error, double value)
+{
+    if (!(s_error < 0x1p-10)) return INFINITY;
+    return s_error * (1.0 + 0x1p-9) + LOG_ERROR * fabs(value);
+}
+
+static const law LAWS[] = {
+    [DPTK_GUMBEL] = {gumbel_value, gumbel_error},
+};
+
+/* ---- words --------------------------------------------------------------- */
+
+static int next_word(dptk_rng *rng, uint64_t *word)
+{
+    if (rng->next == rng->end) {
+        int status = rng->refill(rng);
+        if (status != DPTK_OK) return status;
+    }
+    *word = *rng->next++;
+    return DPTK_OK;
+}
+
+/* Uniform on [0, n): the words past the last multiple of n are rejected. */
+static int next_below(dptk_rng *rng, uint64_t n, uint64_t *value)
+{
+    uint64_t word, rest;
+    do {
+        int status = next_word(rng, &word);
+        if (status != DPTK_OK) return status;
+        rest = word % n;
+    } while (word - rest > UINT64_MAX - (n - 1));
+    *value = rest;
+    return DPTK_OK;
+}
+
+/* E = -ln(1 - U) for a U of which the word gives the first 64 bits:
+ * U in [word, word + 1) 2^-64. The error is relative: 2^-49 for the rounding
+ * and the logarithm, and the width of that interval. */
+static double exponential(uint64_t word, double *error)
+{
+    uint64_t steps; /* the interval's distance from the end of the range, in widths */
+    double value;
+    if (word >> 63) {
+        uint64_t left = 0 - word; /* 2^64 (1 - U), rounded up */
+        steps = left - 1;
+        value = -log((double)left * 0x1p-64);
+    } else {
+        steps = word;
+        value = -log1p(-((double)word * 0x1p-64));
+    }
+    *error = steps ? 0x1p-49 + 2.0 / (double)steps : INFINITY;
+    return value;
+}
+
+/* ---- scores -------------------------------------------------------------- */
+
+static double key_double(int64_t key)
+{
+    int64_t bits = key >= 0 ? key : key ^ INT64_MAX;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* (score of key - score of base) / divisor, relative error 3 * 2^-53. Integers
+ * are subtracted as such, so that large counts keep their differences; doubles
+ * are halved first, so that the difference cannot overflow before it is scaled. */
+static double scaled_difference(int64_t key, int64_t base, int real, double divisor)
+{
+    if (real) return 2.0 * ((0.5 * key_double(key) - 0.5 * key_double(base)) / divisor);
+    if (key >= base) return (double)((uint64_t)key - (uint64_t)base) / divisor;
+    return -((double)((uint64_t)base - (uint64_t)key) / divisor);
+}
+
+typedef struct race {
+    const dptk_field *field;
+    const law *law;
+    dptk_rng *rng;
+    dptk_race_scratch *scratch;
+    double scale, error_factor;
+    int64_t base;     /* the key that scores are measured from */
+    size_t n_blocks, n_runners, n_pairs;
+} race;
+
+/* Bounds of score + noise for a key with the block's current noise. */
+static void bound(const race *r, const dptk_block *b, int64_t key, double offset,
+                  dptk_runner *runner)
+{
+    double score = scaled_difference(key, r->base, r->field->real, r->scale);
+    double value = score + offset + b->noise;
+    double error = b->noise_error
+                 + 0x1p-50 * (fabs(score) + fabs(offset) + fabs(b->noise));
+    error *= r->error_factor;
+    if (error < INFINITY) {
+        runner->high = value + error;
+        runner->low = value - error;
+    } else { /* past the range of doubles: far below, or not known at all */
+        runner->high = score < 0.0 && b->noise_error < INFINITY ? -DBL_MAX / 2 : INFINITY;
+        runner->low = -INFINITY;
+    }
+}
+
+/* ---- the heap of runners, by upper bound ---------------------------------- */
+
+static void sift_down(dptk_runner *heap, size_t n, dptk_runner runner)
+{
+    size_t at = 0, child;
+    while ((child = 2 * at + 1) < n) {
+        if (child + 1 < n && heap[child + 1].high > heap[child].high) child++;
+        if (heap[child].high <= runner.high) break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = runner;
+}
+
+static int push(race *r, dptk_runner runner)
+{
+    dptk_runner *heap = r->scratch->runner;
+    size_t at = r->n_runners;
+    if (at == r->scratch->capacity) return DPTK_SCRATCH;
+    r->n_runners++;
+    while (at > 0 && heap[(at - 1) / 2].high < runner.high) {
+        heap[at] = heap[(at - 1) / 2];
+        at = (at - 1) / 2;
+    }
+    heap[at] = runner;
+    return DPTK_OK;
+}
+
+static void pop(race *r)
+{
+    dptk_runner *heap = r->scratch->runner;
+    r->n_runners--;
+    if (r->n_runners) sift_down(heap, r->n_runners, heap[r->n_runners]);
+}
+
+/* Is the leader certainly ahead of all others? */
+static int leads(const race *r)
+{
+    const dptk_runner *heap = r->scratch->runner;
+    double rival = -INFINITY;
+    if (r->n_runners == 1) return 1;
+    rival = heap[1].high;
+    if (r->n_runners > 2 && heap[2].high > rival) rival = heap[2].high;
+    return heap[0].low > rival;
+}
+
+/* ---- which items have been seen: a map with linear probing ---------------- */
+
+static dptk_pair *find(const race *r, int64_t key)
+{
+    size_t mask = 4 * r->scratch->capacity - 1;
+    size_t at = (size_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> 20) & mask;
+    while (r->scratch->pair[at].key >= 0 && r->scratch->pair[at].key != key)
+        at = (at + 1) & mask;
+    return &r->scratch->pair[at];
+}
+
+static int store(race *r, dptk_pair *pair, int64_t key, int64_t value)
+{
+    if (pair->key < 0) {
+        if (r->n_pairs == 2 * r->scratch->capacity) return DPTK_SCRATCH;
+        r->n_pairs++;
+    }
+    pair->key = key;
+    pair->value = value;
+    return DPTK_OK;
+}
+
+/* ---- blocks --------------------------------------------------------------- */
+
+/* The block's next order statistic, and the block's bound as a runner. */
+static int advance(race *r, size_t block, dptk_runner *runner)
+{
+    dptk_block *b = &r->scratch->block[block];
+    uint64_t word;
+    double error, e;
+    int status = next_word(r->rng, &word);
+    if (status != DPTK_OK) return status;
+    e = exponential(word, &error);
+    b->s += e / (double)(b->size - b->taken);
+    /* A sum of positive terms is as exact as its worst term, plus rounding. */
+    b->s_error = fmax(b->s_error, error) + 0x1p-51;
+    b->noise = r->law->value(b->s);
+    b->noise_error = r->law->error(b->s_error, b->noise);
+    bound(r, b, b->key, b->offset, runner);
+    runner->block = (int64_t)block;
+    runner->item = DPTK_STOP;
+    return DPTK_OK;
+}
+
+static int add_block(race *r, int64_t start, int64_t size, int64_t key, double offset)
+{
+    dptk_runner runner;
+    int status;
+    if (r->n_blocks == r->scratch->capacity) return DPTK_SCRATCH;
+    r->scratch->block[r->n_blocks] =
+        (dptk_block){.start = start, .size = size, .key = key, .offset = offset};
+    status = advance(r, r->n_blocks, &runner);
+    if (status != DPTK_OK) return status;
+    r->n_blocks++;
+    return push(r, runner);
+}
+
+static int bit_length(size_t n)
+{
+    int bits = 0;
+    for (; n; n >>= 1) bits++;
+    return bits;
+}
+
+/* Where the block that starts at head position `start` ends. Blocks span at
+ * most half a scale, so a look into one is seldom in vain (e^(1/2) Gumbel
+ * looks a pick). But past the first k items, a rest of n items whose scores
+ * lie (ln n + 2) scales below the k-th largest will hardly be looked into at
+ * all: it is one block. The partition changes the cost, never the law. */
+static size_t block_end(const race *r, size_t start, size_t k)
+{
+    const dptk_field *f = r->field;
+    size_t low = start, high = f->m, step = 1; /* key[low] in, key[high] out */
+    if (f->offset) return start + 1;
+    if (start >= k) {
+        double below = -scaled_difference(f->key[start], f->key[k - 1], f->real, r->scale);
+        if (below >= 0.75 * bit_length(f->m - start) + LEAVE_OUT) return f->m;
+    }
+    while (low + step < f->m
+           && -scaled_difference(f->key[low + step], f->key[start], f->real, r->scale) <= 0.5) {
+        low += step;
+        step *= 2;
+    }
+    if (low + step < f->m) high = low + step;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (-scaled_difference(f->key[middle], f->key[start], f->real, r->scale) <= 0.5)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+static int start_blocks(race *r, size_t k)
+{
+    const dptk_field *f = r->field;
+    int status;
+    for (size_t start = 0, end; start < f->m; start = end) {
+        end = block_end(r, start, k);
+        status = add_block(r, (int64_t)start, (int64_t)(end - start), f->key[start],
+                           f->offset ? f->offset[start] : 0.0);
+        if (status != DPTK_OK) return status;
+    }
+    if (f->tail && f->tail->n > f->m) {
+        status = add_block(r, TAIL, (int64_t)(f->tail->n - f->m), f->key[f->m - 1], 0.0);
+        if (status != DPTK_OK) return status;
+    }
+    return f->stop ? add_block(r, STOPPER, 1, f->stop_key, f->stop_offset) : DPTK_OK;
+}
+
+/* A uniform one of the block's items not seen yet. Head: a sparse
+ * Fisher-Yates shuffle over positions. */
+static int draw_head(race *r, const dptk_block *b, int64_t *item, int64_t *key)
+{
+    uint64_t left = (uint64_t)(b->size - b->taken), rank = 0;
+    int64_t position, last = b->start + (int64_t)left - 1;
+    dptk_pair *here;
+    if (left > 1) {
+        int status = next_below(r->rng, left, &rank);
+        if (status != DPTK_OK) return status;
+    }
+    position = b->start + (int64_t)rank;
+    if (b->size > 1) {
+        const dptk_pair *end = find(r, last);
+        int64_t replacement = end->key < 0 ? last : end->value;
+        here = find(r, position);
+        int64_t seen = here->key < 0 ? position : here->value;
+        int status = store(r, here, position, replacement);
+        if (status != DPTK_OK) return status;
+        position = seen;
+    }
+    *item = r->field->index[position];
+    *key = r->field->key[position];
+    return DPTK_OK;
+}
+
+/* Tail: uniform items, those of the head and those seen rejected. An element
+ * belongs to the head if it does not come after the head's last. */
+static int draw_tail(race *r, int64_t *item, int64_t *key)
+{
+    const dptk_field *f = r->field;
+    int64_t last_key = f->key[f->m - 1], last_index = f->index[f->m - 1];
+    for (;;) {
+        uint64_t at;
+        dptk_pair *pair;
+        int status = next_below(r->rng, f->tail->n, &at);
+        if (status == DPTK_OK) status = dptk_keys(f->tail, (size_t)at, 1, key);
+        if (status != DPTK_OK) return status;
+        *item = (int64_t)at;
+        if (*key > last_key || (*key == last_key && *item <= last_index)) continue;
+        pair = find(r, (int64_t)f->m + *item);
+        if (pair->key < 0) return store(r, pair, (int64_t)f->m + *item, 0);
+    }
+}
+
+/* The leader is a block: show one of its items. *done: the item is the next
+ * pick at once, as it has the block's largest score. */
+static int look(race *r, size_t block, int *done, int64_t *item)
+{
+    dptk_block *b = &r->scratch->block[block];
+    dptk_runner seen, next;
+    int64_t key = b->key;
+    int status = DPTK_OK;
+    if (b->start == STOPPER)
+        *item = DPTK_STOP;
+    else if (b->start == TAIL)
+        status = draw_tail(r, item, &key);
+    else
+        status = draw_head(r, b, item, &key);
+    if (status != DPTK_OK) return status;
+    *done = key == b->key;
+    bound(r, b, key, b->offset, &seen);
+    seen.block = -1;
+    seen.item = *item;
+    b->taken++;
+    if (b->taken < b->size) {
+        status = advance(r, block, &next);
+        if (status != DPTK_OK) return status;
+        sift_down(r->scratch->runner, r->n_runners, next);
+    } else {
+        pop(r);
+    }
+    return *done ? DPTK_OK : push(r, seen);
+}
+
+int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+              double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
+{
+    race r = {.field = field, .law = &LAWS[noise], .rng = rng, .scratch = scratch,
+              .scale = scale, .error_factor = error_factor,
+              .base = field->m ? field->key[0] : field->stop_key};
+    int status;
+    for (size_t i = 0; i < 4 * scratch->capacity; i++) scratch->pair[i].key = -1;
+    *picked = 0;
+    status = start_blocks(&r, k);
+    while (status == DPTK_OK && *picked < k && r.n_runners) {
+        const dptk_runner *leader = &scratch->runner[0];
+        int64_t chosen = leader->item;
+        int done = 1;
+        if (!leads(&r)) return DPTK_UNDECIDED;
+        if (leader->block >= 0)
+            status = look(&r, (size_t)leader->block, &done, &chosen);
+        else
+            pop(&r);
+        if (status == DPTK_OK && done) {
+            item[(*picked)++] = chosen;
+            if (chosen == DPTK_STOP) break;
+        }
+    }
+    return status;
+}

@@ -1,0 +1,90 @@
+"""Checks at the door: TypeError for the kind, ValueError for the value.
+
+Every public function checks its arguments once, before any budget is touched
+and any noise drawn. Messages name the argument and show scalar parameters,
+which are public; never an element of the data.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+__all__ = ["counts_array", "integer", "positive", "probability", "scores_array"]
+
+
+def integer(name: str, value: Any, *, minimum: int = 1) -> int:
+    """Return `value` as an int of at least `minimum`."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
+    if number < minimum:
+        raise ValueError(f"{name} must be an integer >= {minimum}, got {number}")
+    return number
+
+
+def _real(name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
+    return float(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """Return `value` as a finite float > 0."""
+    number = _real(name, value)
+    if not (0.0 < number < math.inf):
+        raise ValueError(f"{name} must be a finite number > 0, got {value}")
+    return number
+
+
+def probability(name: str, value: Any, *, zero: bool) -> float:
+    """Return `value` as a float in (0, 1), or in [0, 1) if `zero` is allowed."""
+    number = _real(name, value)
+    if not (0.0 <= number < 1.0) or (number == 0.0 and not zero):
+        raise ValueError(f"{name} must be in {'[' if zero else '('}0, 1), got {value}")
+    return number
+
+
+def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{name} must be {wanted}, got {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype in (np.float16, np.longdouble):
+        array = array.astype(np.float64)
+    return array
+
+
+def counts_array(name: str, values: Any) -> np.ndarray:
+    """Return counts as a 1-D array of a native integer dtype within int64.
+
+    Whether any is negative shows when they are cut.
+    """
+    array = _vector(name, values, "iu", "an array of integers")
+    if array.dtype == np.uint64:
+        # Past int64 the view as signed is negative.
+        if array.size and array.view(np.int64).min() < 0:
+            raise ValueError(f"{name} must be below 2**63")
+        array = array.view(np.int64)
+    return array
+
+
+def scores_array(name: str, values: Any) -> np.ndarray:
+    """Return scores as a 1-D array of a native integer or float dtype, all finite."""
+    array = _vector(name, values, "iuf", "an array of integers or floats")
+    if array.dtype.kind == "f":
+        if np.isnan(array).any():
+            raise ValueError(f"{name} must not contain NaN")
+        if np.isinf(array).any():
+            raise ValueError(f"{name} must not contain infinite values")
+    return array

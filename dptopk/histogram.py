@@ -1,0 +1,467 @@
+"""Distinct-user counts, prepared once: what every mechanism runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from ._validate import counts_array, integer
+from .errors import UnknownDomainError
+
+__all__ = ["Head", "Histogram", "as_histogram", "head_size", "known_histogram"]
+
+# How much of the domain is kept in order. Full-domain mechanisms look into the
+# rest by rejection; at most about (items / size) * k times, whatever the data.
+HEAD = 2048
+# Counts of counts by a table up to this span, by sorting past it.
+TABLE = 1 << 20
+
+
+def head_size(n: int, k: int) -> int:
+    """Return how many of n items to keep in order for k picks: all, if few more."""
+    size = max(HEAD, 8 * k)
+    return n if size >= n // 2 else size
+
+
+class Head(NamedTuple):
+    """The largest scores in order, and where all the others are.
+
+    keys : int64 array, shape (m,), descending; see dptk_keys in csrc/dptk.h
+    items : int64 array, shape (m,); equal keys by item ascending
+    tail : array of all scores, or None if the head is all there is
+    real : whether keys are those of floats
+    """
+
+    keys: np.ndarray
+    items: np.ndarray
+    tail: np.ndarray | None
+    real: bool
+
+
+class Histogram:
+    """Counts of distinct users per item, with their order prepared.
+
+    Prepared once in about one pass over the counts; a mechanism then costs
+    time in the number of picks, not of items.
+
+    Parameters
+    ----------
+    counts : array of any integer dtype, shape (d,)
+        Users per item, in any order. The items are the positions 0 .. d-1: a
+        domain fixed before the data was seen. Copied.
+    labels : sequence of length d, optional
+        The items' names: strings, integers, anything but None.
+
+    Raises
+    ------
+    TypeError
+        If the counts are not integers.
+    ValueError
+        If a count is negative or past int64, the array is empty or not 1-D,
+        or labels don't fit.
+
+    See Also
+    --------
+    from_events : count distinct users in a DataFrame or query.
+    truncated : the top rows that a database returned.
+
+    Notes
+    -----
+    A Histogram knows whether its **domain** is known (an array, or events with
+    ``domain=``) or was read off the data; mechanisms over the full domain
+    refuse the latter. Its repr shows no counts, and for an unknown domain not
+    how many items there are.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> h = dp.Histogram([12, 5, 81, 5], labels=["ant", "bee", "cat", "dog"])
+    >>> h
+    Histogram(n_items=4, known domain)
+    """
+
+    __slots__ = (
+        "_column",
+        "_groups",
+        "_head",
+        "_labels",
+        "_n_items",
+        "_next_count",
+        "k_bar",
+        "known_domain",
+        "max_items_per_user",
+    )
+
+    _column: np.ndarray | None  # all counts by item; None if truncated
+    _head: tuple[np.ndarray, np.ndarray]  # the largest: counts and items
+    _labels: Sequence[Any] | np.ndarray | None
+    _n_items: int  # of a known domain
+    _next_count: int  # the largest count that truncation left out
+    _groups: tuple[np.ndarray, np.ndarray] | None
+    k_bar: int | None
+    known_domain: bool
+    max_items_per_user: int | None
+
+    def __init__(self, counts: Any, labels: Any = None):
+        column = counts_array("counts", counts).astype(np.int64, copy=True)
+        if not column.size:
+            raise ValueError("counts must hold at least one item")
+        column.flags.writeable = False
+        self._set(column, labels=_checked_labels(labels, column.size))
+        self.head(1)
+
+    def _set(
+        self,
+        column: np.ndarray | None,
+        *,
+        labels: Sequence[Any] | np.ndarray | None = None,
+        head: tuple[np.ndarray, np.ndarray] | None = None,
+        known_domain: bool = True,
+        n_items: int | None = None,
+        k_bar: int | None = None,
+        next_count: int = 0,
+        max_items_per_user: int | None = None,
+    ) -> Histogram:
+        self._column = column
+        self._labels = labels
+        self.known_domain = known_domain
+        self.k_bar = k_bar
+        self._next_count = next_count
+        self.max_items_per_user = max_items_per_user
+        self._groups = None
+        empty = np.empty(0, np.int64)
+        self._head = (empty, empty) if head is None else head
+        self._n_items = (0 if column is None else column.size) if n_items is None else n_items
+        return self
+
+    @classmethod
+    def truncated(
+        cls,
+        counts: Any,
+        labels: Any,
+        *,
+        next_count: int,
+        k_bar: int,
+        max_items_per_user: int | None = None,
+    ) -> Histogram:
+        """Build from the top rows that an engine returned: an unknown domain.
+
+        Parameters
+        ----------
+        counts : array of integers, shape (r,), r <= k_bar
+            Users per item of the rows returned, each at least 1.
+        labels : sequence of length r
+            Their labels, all different. Among equal counts the engine must
+            have kept those that come first in a fixed order of labels (``ORDER
+            BY count DESC, label``), never a data-dependent one.
+        next_count : int
+            The (k_bar+1)-th count; 0 if there is none.
+        k_bar : int
+            The LIMIT that the engine was asked for, less one: how many rows it
+            might have returned. Public, unlike r.
+        max_items_per_user : int, optional
+            A bound on the items any one user has, known beforehand.
+
+        Returns
+        -------
+        Histogram
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as described.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> dp.Histogram.truncated([81, 12], ["cat", "ant"], next_count=5, k_bar=2)
+        Histogram(unknown domain, k_bar=2)
+        """
+        k_bar = integer("k_bar", k_bar)
+        next_count = integer("next_count", next_count, minimum=0)
+        if max_items_per_user is not None:
+            max_items_per_user = integer("max_items_per_user", max_items_per_user)
+        rows = counts_array("counts", counts).astype(np.int64, copy=True)
+        if labels is None:
+            raise TypeError("labels must be given: the domain is read off the data")
+        names = _checked_labels(labels, rows.size)
+        assert names is not None
+        if rows.size > k_bar:
+            raise ValueError("counts must not hold more rows than k_bar")
+        if len(set(names.tolist() if isinstance(names, np.ndarray) else names)) != rows.size:
+            raise ValueError("labels must be distinct")
+        if rows.size and rows.min() < 1:
+            raise ValueError("counts must be >= 1: an item without users is not in the data")
+        if next_count > (rows.min() if rows.size == k_bar else 0):
+            raise ValueError("next_count must not exceed the counts that came before it")
+        order = np.argsort(-rows, kind="stable")
+        return cls.__new__(cls)._set(
+            None,
+            labels=names,
+            head=(rows[order], order.astype(np.int64)),
+            known_domain=False,
+            k_bar=k_bar,
+            next_count=next_count,
+            max_items_per_user=max_items_per_user,
+        )
+
+    @classmethod
+    def from_events(
+        cls,
+        frame: Any,
+        *,
+        user: str,
+        item: str,
+        domain: Sequence[Any] | None = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        progress: bool = False,
+    ) -> Histogram:
+        """Count the distinct users of each item in a table of events.
+
+        The work runs in the frame's own engine, lazily where it can; only
+        counts come back.
+
+        Parameters
+        ----------
+        frame : DataFrame, lazy frame or relation
+            Anything narwhals takes (pandas, polars, pyarrow, DuckDB, ...), one
+            row an event; repeated rows of a user and an item count once.
+        user, item : str
+            Names of the columns.
+        domain : sequence, optional
+            All items there may be, fixed before the data was seen. Items
+            outside are ignored, those without users count 0. Without it the
+            domain is unknown: read off the data.
+        k_bar : int, optional
+            Keep only the k_bar largest counts and the next one.
+        max_items_per_user : int, optional
+            Bound each user's contribution to this many distinct items.
+        progress : bool, default False
+            Show progress on stderr where the engine can tell it.
+
+        Returns
+        -------
+        Histogram
+
+        Raises
+        ------
+        ImportError
+            If narwhals is not installed (``pip install 'dptopk[files]'``).
+        TypeError
+            If the frame is of no known kind.
+        SourceError
+            If a column is missing or holds nulls.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> events = {"who": [1, 1, 2, 2, 3], "what": ["a", "a", "a", "b", "a"]}
+        >>> dp.Histogram.from_events(events, user="who", item="what", domain=["a", "b", "c"])
+        Histogram(n_items=3, known domain)
+        """
+        from .sources.frames import count_users
+
+        if k_bar is not None:
+            k_bar = integer("k_bar", k_bar)
+        if max_items_per_user is not None:
+            max_items_per_user = integer("max_items_per_user", max_items_per_user)
+        limit = None if domain is not None else k_bar
+        counted = count_users(
+            frame,
+            user=user,
+            item=item,
+            domain=domain,
+            k_bar=limit,
+            max_items_per_user=max_items_per_user,
+            progress=progress,
+        )
+        if limit is not None:
+            return cls.truncated(
+                counted.counts,
+                counted.labels,
+                next_count=counted.next_count or 0,
+                k_bar=limit,
+                max_items_per_user=max_items_per_user,
+            )
+        h = cls.__new__(cls)._set(
+            counted.counts,
+            labels=_checked_labels(counted.labels, len(counted.counts)),
+            known_domain=domain is not None,
+            max_items_per_user=max_items_per_user,
+        )
+        h.head(1)
+        return h if k_bar is None else h.truncate(k_bar)
+
+    def truncate(self, k_bar: int) -> Histogram:
+        """Return the histogram cut to its k_bar largest counts and the next one.
+
+        Parameters
+        ----------
+        k_bar : int
+            How many items to keep; ties by item order. More than there are is
+            no error, but more than an earlier truncation kept is.
+
+        Returns
+        -------
+        Histogram
+            Of the same domain, known or unknown.
+        """
+        k_bar = self.check_k_bar(k_bar)
+        head = self.head(k_bar)
+        return Histogram.__new__(Histogram)._set(
+            self._column if k_bar >= len(self) else None,
+            labels=self._labels,
+            head=head,
+            known_domain=self.known_domain,
+            n_items=self._n_items,
+            k_bar=k_bar,
+            next_count=self.next_count(k_bar),
+            max_items_per_user=self.max_items_per_user,
+        )
+
+    def head(self, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the m largest counts and their items, fewer if there are fewer."""
+        counts, items = self._head
+        if self._column is not None and counts.size < min(m, self._column.size):
+            # Kept, so that the next call costs nothing.
+            size = min(max(m, head_size(self._column.size, 1)), self._column.size)
+            self._head = counts, items = _cut_counts(self._column, size)
+        return counts[:m], items[:m]
+
+    def next_count(self, k_bar: int) -> int:
+        """Return the (k_bar+1)-th largest count; 0 if there are fewer items."""
+        counts, _ = self.head(k_bar + 1)
+        if counts.size > k_bar:
+            return int(counts[k_bar])
+        return self._next_count if k_bar == self.k_bar else 0
+
+    def check_k_bar(self, k_bar: Any) -> int:
+        """Return k_bar if this histogram holds enough for it."""
+        k_bar = integer("k_bar", k_bar)
+        if self.k_bar is not None and k_bar > self.k_bar:
+            raise ValueError(
+                f"k_bar must be at most {self.k_bar}, where the histogram was truncated; got {k_bar}"
+            )
+        return k_bar
+
+    def labels_of(self, items: np.ndarray) -> tuple[Any, ...] | None:
+        """Return the labels of some items, or None if there are none."""
+        if self._labels is None:
+            return None
+        if isinstance(self._labels, np.ndarray) and self._labels.dtype.kind in "iufbU":
+            return tuple(self._labels[items].tolist())
+        return tuple(self._labels[i] for i in items.tolist())
+
+    @property
+    def counts(self) -> np.ndarray:
+        """The counts by item; of a truncated histogram, those kept, descending."""
+        return self._head[0] if self._column is None else self._column
+
+    @property
+    def labels(self) -> Sequence[Any] | np.ndarray | None:
+        """The labels that belong to `counts`, or None."""
+        if self._labels is None or self._column is not None:
+            return self._labels
+        return self.labels_of(self._head[1])
+
+    @property
+    def groups(self) -> tuple[np.ndarray, np.ndarray]:
+        """The distinct counts, descending, and how many items have each."""
+        if self._groups is None:
+            self._groups = _group(self.counts, self._head[0])
+        return self._groups
+
+    @property
+    def n_items(self) -> int | None:
+        """Size of a known domain; None for an unknown one, where it is data."""
+        return self._n_items if self.known_domain else None
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether only the top k_bar counts are held."""
+        return self.k_bar is not None
+
+    def __len__(self) -> int:
+        return self.counts.size
+
+    def __repr__(self) -> str:
+        parts = [f"n_items={self.n_items}, known domain" if self.known_domain else "unknown domain"]
+        if self.k_bar is not None:
+            parts.append(f"k_bar={self.k_bar}")
+        return f"Histogram({', '.join(parts)})"
+
+
+def as_histogram(counts: Any) -> Histogram:
+    """Return a Histogram as it is; counts of a known domain without a copy.
+
+    For the length of a call only: the array stays the caller's.
+    """
+    if isinstance(counts, Histogram):
+        return counts
+    column = counts_array("counts", counts)
+    if not column.size:
+        raise ValueError("counts must hold at least one item")
+    return Histogram.__new__(Histogram)._set(column)
+
+
+def known_histogram(counts: Any, mechanism: str) -> Histogram:
+    """Return `as_histogram(counts)` if it holds a full, known domain."""
+    h = as_histogram(counts)
+    if not h.known_domain:
+        raise UnknownDomainError(
+            f"{mechanism} is private only over a domain fixed before the data is seen, and this "
+            "histogram's items were read off the data; give Histogram.from_events(..., domain=...) "
+            "or use limited_domain"
+        )
+    if h.is_truncated:
+        raise ValueError(f"{mechanism} needs all counts, and this histogram is truncated")
+    return h
+
+
+def _cut_counts(column: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
+    counts, items, negative = _core.cut(column, m)
+    if negative:
+        raise ValueError("counts must not be negative")
+    return counts, items
+
+
+def _group(column: np.ndarray, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return distinct counts, descending, with their multiplicities."""
+    if not column.size:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    # The table spans what lies below the head; the head itself is sorted.
+    top = int(head[-1])
+    if head.size < column.size and top < TABLE:
+        table, _ = _core.count_keys(column, 0, top + 1)
+        values = np.flatnonzero(table)[::-1]
+        sizes = table[values]
+        above, above_sizes = np.unique(head[head > top], return_counts=True)
+        return np.r_[above[::-1], values], np.r_[above_sizes[::-1], sizes]
+    values, sizes = np.unique(column, return_counts=True)
+    return values[::-1].astype(np.int64), sizes[::-1]
+
+
+def _checked_labels(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:
+    """Return labels as a sequence of length n without nulls."""
+    if labels is None:
+        return None
+    if isinstance(labels, (str, bytes)):
+        raise TypeError("labels must be a sequence, one label an item")
+    if not isinstance(labels, (np.ndarray, list, tuple)):
+        labels = np.asarray(labels)
+    if len(labels) != n:
+        raise ValueError("labels must be as many as the counts")
+    if isinstance(labels, np.ndarray):
+        if labels.ndim != 1:
+            raise ValueError(f"labels must have one dimension, got {labels.ndim}")
+        if labels.dtype.kind == "f" and np.isnan(labels).any():
+            raise ValueError("labels must not contain None or NaN")
+    if not (isinstance(labels, np.ndarray) and labels.dtype.kind != "O") and any(
+        label is None or (isinstance(label, float) and label != label) for label in labels
+    ):
+        raise ValueError("labels must not contain None or NaN")
+    return labels

@@ -1,0 +1,35 @@
+"""From the total a caller pays to the epsilon of a step, and back to what it costs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .._validate import positive
+from ..accounting import step_epsilon, total_epsilon
+
+__all__ = ["calibrate", "scale_of"]
+
+
+def calibrate(
+    epsilon: Any, epsilon_step: Any, *, steps: int, delta: float, method: str
+) -> tuple[float, float]:
+    """Return (total epsilon, epsilon of each bounded-range step); one of them is given.
+
+    `delta` is what the composition may use of the total.
+    """
+    if (epsilon is None) == (epsilon_step is None):
+        raise TypeError("give either epsilon (the total) or epsilon_step (a step), not both")
+    if epsilon is not None:
+        total = positive("epsilon", epsilon)
+        return total, step_epsilon(total, steps, delta, method)
+    step = positive("epsilon_step", epsilon_step)
+    return total_epsilon(step, steps, delta, method), step
+
+
+def scale_of(epsilon_step: float, sensitivity: float = 1.0) -> float:
+    """Return a scale of at least sensitivity / epsilon_step, rounded against us."""
+    scale = math.nextafter(sensitivity / epsilon_step, math.inf)
+    if not math.isfinite(scale):
+        raise ValueError("epsilon is too small: the noise scale is past the range of floats")
+    return scale

@@ -1,0 +1,78 @@
+"""From scores to picks: the race kernel, and its exact replay when it can't decide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..histogram import Head
+from ..reference import race as exact
+from ..rng import acquire, release
+
+__all__ = ["select"]
+
+
+def select(
+    head: Head,
+    *,
+    k: int,
+    scale: float,
+    rng: Any,
+    noise: str = "gumbel",
+    offsets: np.ndarray | None = None,
+    stop: tuple[int, float] | None = None,
+) -> tuple[np.ndarray, bool]:
+    """Return the k items with the largest score/scale + noise, and whether privately drawn.
+
+    `offsets` are added to the scores, in units of the scale; `stop` is the
+    (score, offset) of a stopper, which ends the picks as ``_core.STOP``.
+    """
+    stop_key, stop_offset = stop if stop is not None else (0, 0.0)
+    source = acquire(rng)
+    try:
+        source.begin()
+        picks = _core.race(
+            source,
+            head.keys,
+            head.items,
+            k,
+            scale,
+            _core.NOISES[noise],
+            head.real,
+            head.tail,
+            offsets,
+            stop is not None,
+            stop_key,
+            stop_offset,
+        )
+        if picks is None:
+            tape = exact.Tape(source.consumed().tolist(), source.fresh)
+            things = exact_field(head, offsets=offsets, stop=stop)
+            picks = np.array(
+                exact.race(tape, things, k=k, scale=scale, noise=noise), dtype=np.int64
+            )
+        return picks, source.private
+    finally:
+        release(source)
+
+
+def exact_field(
+    head: Head, *, offsets: np.ndarray | None, stop: tuple[int, float] | None
+) -> exact.Field:
+    """Return the same scores for `dptopk.reference.race`, as Python numbers."""
+
+    def scores(keys: np.ndarray) -> Sequence[int | float]:
+        if not head.real:
+            return keys.tolist()
+        return np.where(keys >= 0, keys, keys ^ np.int64(2**63 - 1)).view(np.float64).tolist()
+
+    return exact.Field(
+        scores=scores(head.keys),
+        items=head.items.tolist(),
+        offsets=None if offsets is None else offsets.tolist(),
+        tail=None if head.tail is None else scores(_core.keys(head.tail)),
+        stop=stop,
+    )

@@ -1,0 +1,208 @@
+"""Top-k from a limited domain: Algorithm 1 of Durfee and Rogers 2019."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from .._validate import integer, probability
+from ..histogram import Head, Histogram, as_histogram
+from ..release import Cost, Release
+from ._calibrate import calibrate, scale_of
+from ._select import select
+
+__all__ = ["default_k_bar", "limited_domain", "private_limit"]
+
+
+def default_k_bar(k: int) -> int:
+    """Return the k_bar used when none is given: max(10 k, 1000).
+
+    It depends on k alone. The threshold falls with h_(k_bar+1) and rises only
+    with ln(k_bar), so more is better until the counts flatten out.
+    """
+    return max(10 * k, 1000)
+
+
+def private_limit(k: int) -> int:
+    """Return the largest k_bar that ``k_bar="private"`` may choose: 10 default_k_bar(k)."""
+    return 10 * default_k_bar(k)
+
+
+def limited_domain(
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float | None = None,
+    delta: float,
+    k_bar: int | str | None = None,
+    max_items_per_user: int | None = None,
+    epsilon_step: float | None = None,
+    method: str = "best",
+    rng: Any = None,
+) -> Release:
+    """Pick up to k of the k_bar most frequent items; the domain may be unknown.
+
+    Adds Gumbel noise to the k_bar largest counts and to a threshold
+    h_bot = h_(k_bar+1) + 1 + ln(m / delta) / epsilon_step, and returns the
+    items that come before the threshold, at most k.
+
+    Parameters
+    ----------
+    counts : Histogram or array of integers, shape (d,)
+        Users per item, full or truncated, of a known or an unknown domain.
+    k : int
+        How many items to pick at most.
+    epsilon : float
+        The total the release costs.
+    delta : float
+        The total delta, > 0: half of it for the threshold, half for the
+        composition of the steps.
+    k_bar : int or "private", optional
+        How many of the largest counts take part, k <= k_bar. By default
+        ``default_k_bar(k)``, or where the histogram was truncated.
+        "private": chosen from the data, up to ``private_limit(k)`` or where
+        the histogram was truncated, by one step more (which makes every step
+        a little noisier).
+    max_items_per_user : int, optional
+        A bound on the items one user has, known beforehand; lowers the
+        threshold. By default the histogram's own bound.
+    epsilon_step : float
+        In place of `epsilon`: the epsilon of each step; the cost follows.
+    method : str, default "best"
+        How the steps are composed; see `dptopk.accounting.total_epsilon`.
+    rng : optional
+        None for secure randomness; see `SeededRng` for experiments.
+
+    Returns
+    -------
+    Release
+        Items best first; ``complete`` is False if BOT came before k items.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+    RandomnessError
+        If there is no secure source of random bits.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP when one user, who may touch any number
+    of items once each, is added or removed: Theorem 1, with the composition
+    named in ``cost.theorem``. Here m = min(max_items_per_user, k_bar, and for
+    a known domain the number of items outside the top k_bar). Items missing
+    from the top k_bar+1 count 0. Ties go by item order.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> h = dp.Histogram.truncated([9000, 8000, 40], ["ant", "bee", "cat"], next_count=2, k_bar=3)
+    >>> r = dp.limited_domain(h, k=3, epsilon=1.0, delta=1e-6)
+    >>> r.labels, r.complete
+    (('ant', 'bee'), False)
+    """
+    k = integer("k", k)
+    delta = probability("delta", delta, zero=False)
+    if max_items_per_user is not None:
+        max_items_per_user = integer("max_items_per_user", max_items_per_user)
+    h = as_histogram(counts)
+    private_k_bar = k_bar == "private" if isinstance(k_bar, str) else False
+    largest = _largest_k_bar(h, k, k_bar)
+    steps = k + private_k_bar
+    share = delta / 2
+    total, step = calibrate(epsilon, epsilon_step, steps=steps, delta=share, method=method)
+    scale = scale_of(step)
+    bounds = [b for b in (max_items_per_user, h.max_items_per_user) if b is not None]
+    # Read before the first draw: a negative count is an error at the door.
+    h.head(largest + 1)
+    safe = True
+    if private_k_bar:
+        chosen, safe = _private_k_bar(h, k, largest, bounds, share, scale, rng)
+    else:
+        chosen = largest
+    keys, items = h.head(chosen)
+    stop = h.next_count(chosen) + 1, threshold(h, chosen, bounds, share)
+    picks, private = select(Head(keys, items, None, False), k=k, scale=scale, stop=stop, rng=rng)
+    complete = picks[-1] != _core.STOP
+    if not complete:
+        picks = picks[:-1]
+    return Release(
+        indices=picks if h.known_domain else None,
+        labels=h.labels_of(picks),
+        ordered=True,
+        complete=bool(complete),
+        cost=Cost(
+            total,
+            delta,
+            f"Durfee and Rogers 2019, Theorem 1; {method} composition of {steps} "
+            "bounded-range steps",
+        ),
+        mechanism="limited_domain",
+        private=private and safe,
+        parameters={
+            "k": k,
+            "k_bar": chosen,
+            "k_bar_chosen_privately": private_k_bar,
+            "max_items_per_user": min(bounds, default=None),
+            "epsilon_step": step,
+            "scale": scale,
+            "delta_threshold": share,
+        },
+    )
+
+
+def _largest_k_bar(h: Histogram, k: int, k_bar: Any) -> int:
+    """Return the k_bar to use, or the largest there is to choose from."""
+    if k_bar is None or (isinstance(k_bar, str) and k_bar == "private"):
+        public = default_k_bar(k) if k_bar is None else private_limit(k)
+        if h.k_bar is not None:
+            public = min(public, h.k_bar) if k_bar is None else h.k_bar
+            if k > public:
+                raise ValueError(
+                    f"k must be at most {public}, where the histogram was truncated; got {k}"
+                )
+        return public
+    if isinstance(k_bar, str):
+        raise ValueError('k_bar must be an integer, "private" or None')
+    number = h.check_k_bar(k_bar)
+    if k > number:
+        raise ValueError(f"k must be at most k_bar = {number}, got {k}")
+    return number
+
+
+def _m(h: Histogram, k_bar: Any, bounds: list[int]) -> Any:
+    """Return m of the threshold: how many items a user may push into the top k_bar."""
+    m = k_bar
+    if h.n_items is not None:
+        m = np.minimum(m, np.maximum(1, h.n_items - k_bar))
+    return np.minimum(m, min(bounds)) if bounds else m
+
+
+def threshold(h: Histogram, k_bar: int, bounds: list[int], delta: float) -> float:
+    """Return ln(m / delta), in units of the noise scale, rounded against us."""
+    return math.log(int(_m(h, k_bar, bounds)) / delta) * (1 + 2**-50) + 2**-50
+
+
+def _private_k_bar(
+    h: Histogram, k: int, largest: int, bounds: list[int], delta: float, scale: float, rng: Any
+) -> tuple[int, bool]:
+    """Choose k_bar in [k, largest] by the exponential mechanism on -h_bot.
+
+    The score -(h_(k_bar+1) + scale ln(m / delta)) moves one way with a user,
+    by at most 1: one more bounded-range step of the same scale.
+    """
+    candidates = np.arange(k, largest + 1)
+    counts, _ = h.head(largest + 1)
+    scores = np.zeros(candidates.size, np.int64)
+    there = counts[k : largest + 1]
+    scores[: there.size] = -there
+    scores[-1] = -h.next_count(largest)
+    # Any constants that don't depend on the data would do: no rounding to mind.
+    offsets = -np.log(_m(h, candidates, bounds) / delta)
+    picks, private = select(
+        Head(scores, candidates, None, False), k=1, scale=scale, offsets=offsets, rng=rng
+    )
+    return int(picks[0]), private

@@ -1,0 +1,77 @@
+"""Interval arithmetic at any precision, on the directed rounding of mpmath.
+
+mpmath's own interval context keeps its precision in global state; this takes
+it as an argument, so that replays in several threads don't meet.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from mpmath import libmp
+from mpmath.libmp import libmpi
+
+__all__ = ["Interval"]
+
+
+class Interval:
+    """A closed interval with ends of `precision` bits, rounded outwards.
+
+    Parameters
+    ----------
+    low, high : mpmath raw floats
+        The ends.
+    precision : int
+        Bits kept by operations on it.
+    """
+
+    __slots__ = ("ends", "precision")
+
+    def __init__(self, low, high, precision: int):
+        self.ends = (low, high)
+        self.precision = precision
+
+    @classmethod
+    def exact(cls, value: int | float | Fraction, precision: int) -> Interval:
+        """Return the tightest interval around a rational number."""
+        value = Fraction(value)
+        return cls(
+            libmp.from_rational(value.numerator, value.denominator, precision, "f"),
+            libmp.from_rational(value.numerator, value.denominator, precision, "c"),
+            precision,
+        )
+
+    def _with(self, ends) -> Interval:
+        return Interval(*ends, self.precision)
+
+    def __add__(self, other: Interval) -> Interval:
+        return self._with(libmpi.mpi_add(self.ends, other.ends, self.precision))
+
+    def __sub__(self, other: Interval) -> Interval:
+        return self._with(libmpi.mpi_sub(self.ends, other.ends, self.precision))
+
+    def __mul__(self, other: Interval) -> Interval:
+        return self._with(libmpi.mpi_mul(self.ends, other.ends, self.precision))
+
+    def __truediv__(self, other: Interval) -> Interval:
+        return self._with(libmpi.mpi_div(self.ends, other.ends, self.precision))
+
+    def __neg__(self) -> Interval:
+        return self._with(libmpi.mpi_neg(self.ends, self.precision))
+
+    def log(self) -> Interval:
+        """Return the natural logarithm; the interval must not be negative."""
+        low = libmp.fninf if self.ends[0] == libmp.fzero else None
+        if low is None:
+            return self._with(libmpi.mpi_log(self.ends, self.precision))
+        if self.ends[1] == libmp.fzero:
+            return self._with((low, low))
+        return self._with((low, libmp.mpf_log(self.ends[1], self.precision, "c")))
+
+    def above(self, other: Interval) -> bool:
+        """Tell whether every point of this interval is larger than the other's."""
+        return libmp.mpf_gt(self.ends[0], other.ends[1])
+
+    def higher(self, other: Interval) -> bool:
+        """Tell whether this interval reaches higher than the other."""
+        return libmp.mpf_gt(self.ends[1], other.ends[1])

@@ -1,0 +1,255 @@
+"""The readable twin of csrc/race.c: specification, test oracle, exact fallback.
+
+Same algorithm, same words for the same variates, but every value is an
+interval of arbitrary precision, and a variate whose 64 bits don't suffice to
+order two values gets 64 more, as often as needed. So it always decides, and
+what it decides is the order of the mathematical values.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from .interval import Interval
+
+__all__ = ["STOP", "Field", "Tape", "race"]
+
+STOP = -1
+Score = int | float
+
+
+class Tape:
+    """Words read in order, and further bits of variates on demand.
+
+    Parameters
+    ----------
+    words : sequence of int
+        The tape.
+    fresh : callable(int) -> sequence of int
+        More random words; those past the end of `words`, and the further bits
+        of variates, come from it.
+    """
+
+    def __init__(self, words: Sequence[int], fresh: Callable[[int], Sequence[int]]):
+        self.words = [int(word) for word in words]
+        self.position = 0
+        self._fresh = fresh
+
+    def word(self) -> int:
+        """Return the next word."""
+        if self.position == len(self.words):
+            self.words.append(self.further())
+        self.position += 1
+        return self.words[self.position - 1]
+
+    def further(self) -> int:
+        """Return a word that is not on the tape."""
+        return int(self._fresh(1)[0])
+
+    def below(self, n: int) -> int:
+        """Return a uniform integer in [0, n), by rejection."""
+        while True:
+            word = self.word()
+            if word < 2**64 - 2**64 % n:
+                return word % n
+
+
+class Exponential:
+    """E = -ln(1 - U), the bits of U drawn as they are needed."""
+
+    def __init__(self, tape: Tape):
+        self.tape = tape
+        self.bits = [tape.word()]
+
+    def interval(self, level: int) -> Interval:
+        """Return bounds of E from the first 64 * level bits of U."""
+        while len(self.bits) < level:
+            self.bits.append(self.tape.further())
+        value = sum(word << (64 * (level - 1 - i)) for i, word in enumerate(self.bits[:level]))
+        one = 1 << (64 * level)
+        precision = 64 * level + 32
+        low = -Interval.exact(Fraction(one - value, one), precision).log()
+        high = -Interval.exact(Fraction(one - value - 1, one), precision).log()
+        return Interval(low.ends[0], high.ends[1], precision)
+
+
+def gumbel(s: Interval) -> Interval:
+    """Return F^-1(exp(-s)) of the standard Gumbel law."""
+    return -s.log()
+
+
+LAWS = {"gumbel": gumbel}
+
+
+@dataclass(frozen=True)
+class Field:
+    """What a race runs over; see dptk_field in csrc/dptk.h.
+
+    `scores` and `items` are the head; `tail` holds the scores of all items,
+    those of the head too; `stop` is the (score, offset) of the stopper.
+    """
+
+    scores: Sequence[Score]
+    items: Sequence[int]
+    offsets: Sequence[float] | None = None
+    tail: Sequence[Score] | None = None
+    stop: tuple[Score, float] | None = None
+
+
+@dataclass
+class Block:
+    """Items of nearly equal scores, and the order statistics of their noise."""
+
+    score: Score
+    offset: float
+    size: int
+    where: str  # "head", "tail" or "stop"
+    left: list[int] = field(default_factory=list)  # head positions not seen yet
+    spacings: list[Exponential] = field(default_factory=list)
+    sums: dict[int, list[Interval]] = field(default_factory=dict)
+
+    def race(self, j: int, level: int) -> Interval:
+        """Return S_j = sum over i <= j of E_i / (size - i + 1)."""
+        sums = self.sums.setdefault(level, [])
+        for i in range(len(sums), j):
+            spacing = self.spacings[i].interval(level)
+            step = spacing / Interval.exact(self.size - i, spacing.precision)
+            sums.append(sums[-1] + step if sums else step)
+        return sums[j - 1]
+
+
+class Runner:
+    """A block's upper bound, or an item already seen, in the running."""
+
+    def __init__(self, value: Callable[[int], Interval], block: Block | None, item: int):
+        self.value = value
+        self.block = block
+        self.item = item
+        self.level = 1
+        self.interval = value(1)
+
+    def refine(self) -> None:
+        """Draw 64 more bits of every variate in the value."""
+        self.level += 1
+        self.interval = self.value(self.level)
+
+    def __lt__(self, other: Runner) -> bool:
+        return self.interval.higher(other.interval)
+
+
+def block_ends(
+    scores: Sequence[Score], k: int, scale: float, offsets: Sequence[float] | None
+) -> list[int]:
+    """Return where the blocks of the head end: block_end of csrc/race.c."""
+    m, ends, start = len(scores), [], 0
+
+    def below(position: int, top: int) -> float:
+        if isinstance(scores[top], float):
+            return 2.0 * ((0.5 * scores[top] - 0.5 * scores[position]) / scale)
+        return float(scores[top] - scores[position]) / scale
+
+    while start < m:
+        end = start + 1
+        if offsets is None:
+            rest = start >= k and below(start, k - 1) >= 0.75 * (m - start).bit_length() + 2.0
+            while end < m and (rest or below(end, start) <= 0.5):
+                end += 1
+        ends.append(end)
+        start = end
+    return ends
+
+
+def race(
+    tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbel"
+) -> list[int]:
+    """Return the k items with the largest score/scale + noise, in order.
+
+    The stopper, if any, ends the list as STOP.
+    """
+    law, runners, picks = LAWS[noise], [], []
+    base = Fraction(things.scores[0] if len(things.scores) else things.stop[0])
+    divisor = Fraction(scale)
+
+    def runner_of(block: Block, score: Score, item: int | None = None) -> Runner:
+        exact = (Fraction(score) - base) / divisor + Fraction(block.offset)
+        j = len(block.spacings)
+
+        def value(level: int) -> Interval:
+            noise_value = law(block.race(j, level))
+            return Interval.exact(exact, noise_value.precision) + noise_value
+
+        return Runner(value, block if item is None else None, STOP if item is None else item)
+
+    def advance(block: Block) -> None:
+        block.spacings.append(Exponential(tape))
+        heapq.heappush(runners, runner_of(block, block.score))
+
+    for block in blocks_of(things, k, scale):
+        advance(block)
+    seen = set(things.items)  # tail items that cannot be drawn any more
+    while len(picks) < k and runners:
+        leader = pop_leader(runners)
+        if leader.block is None:
+            picks.append(leader.item)
+            continue
+        block = leader.block
+        if block.where == "stop":
+            picks.append(STOP)
+            break
+        score, item = draw(tape, block, things, seen)
+        runner = runner_of(block, score, item)
+        if len(block.spacings) < block.size:
+            advance(block)
+        if score == block.score:
+            picks.append(item)
+        else:
+            heapq.heappush(runners, runner)
+    return picks
+
+
+def blocks_of(things: Field, k: int, scale: float) -> list[Block]:
+    """Return the blocks in the order in which they take their first word."""
+    blocks, start = [], 0
+    for end in block_ends(things.scores, k, scale, things.offsets):
+        offset = 0.0 if things.offsets is None else things.offsets[start]
+        blocks.append(
+            Block(things.scores[start], offset, end - start, "head", list(range(start, end)))
+        )
+        start = end
+    if things.tail is not None and len(things.tail) > len(things.scores):
+        size = len(things.tail) - len(things.scores)
+        blocks.append(Block(things.scores[-1], 0.0, size, "tail"))
+    if things.stop is not None:
+        blocks.append(Block(things.stop[0], things.stop[1], 1, "stop"))
+    return blocks
+
+
+def pop_leader(runners: list[Runner]) -> Runner:
+    """Remove and return the runner that is certainly ahead of all others."""
+    while True:
+        leader = heapq.heappop(runners)
+        if not runners or leader.interval.above(runners[0].interval):
+            return leader
+        rival = heapq.heappop(runners)
+        leader.refine()
+        rival.refine()
+        heapq.heappush(runners, leader)
+        heapq.heappush(runners, rival)
+
+
+def draw(tape: Tape, block: Block, things: Field, seen: set[int]) -> tuple[Score, int]:
+    """Return a uniform one of the block's items not seen yet."""
+    if block.where == "head":
+        left = block.left
+        rank = tape.below(len(left)) if len(left) > 1 else 0
+        left[rank], left[-1] = left[-1], left[rank]
+        position = left.pop()
+        return things.scores[position], things.items[position]
+    while True:
+        item = tape.below(len(things.tail))
+        if item not in seen:
+            seen.add(item)
+            return things.tail[item], item

@@ -1,0 +1,122 @@
+"""What a mechanism releases, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Cost", "Release"]
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The privacy cost of a release.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The release is (epsilon, delta)-DP when one user is added or removed.
+    theorem : str
+        What proves it.
+    """
+
+    epsilon: float
+    delta: float
+    theorem: str
+
+    def __str__(self) -> str:
+        return f"epsilon={self.epsilon:g}, delta={self.delta:g} ({self.theorem})"
+
+
+@dataclass(frozen=True, repr=False)
+class Release:
+    """The items a mechanism picked. Holds nothing that was not released.
+
+    Attributes
+    ----------
+    indices : numpy.ndarray of int64 or None
+        Positions of the items in the array of counts, best first (if
+        `ordered`). None where the domain was read off the data: a position in
+        such a histogram would tell more than the label.
+    labels : tuple or None
+        The items' labels, or None if the histogram had none.
+    ordered : bool
+        Whether the order is part of the release; if not, items stand in item
+        order.
+    complete : bool
+        False if the stopper BOT came before k items did.
+    cost : Cost
+        What the release costs.
+    mechanism : str
+        The mechanism's name.
+    private : bool
+        False if the random bits were not secure (`SeededRng` and the like):
+        then this is an experiment, and the cost is what it would have been.
+    parameters : mapping
+        The public parameters.
+    """
+
+    indices: np.ndarray | None
+    labels: tuple[Any, ...] | None
+    ordered: bool
+    complete: bool
+    cost: Cost
+    mechanism: str
+    private: bool
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.indices is not None:
+            self.indices.flags.writeable = False
+        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+
+    @property
+    def items(self) -> tuple[Any, ...]:
+        """The labels if there are any, otherwise the indices."""
+        if self.labels is not None:
+            return self.labels
+        return tuple(self.indices.tolist()) if self.indices is not None else ()
+
+    @property
+    def outcomes(self) -> int:
+        """Number of outcomes, BOT included: what pay-what-you-get charges."""
+        return len(self) + (not self.complete)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.items[:10])) + (", ..." if len(self) > 10 else "")
+        state = "" if self.complete else ", stopped by BOT"
+        order = "" if self.ordered else ", unordered"
+        unsafe = "" if self.private else ", NOT PRIVATE"
+        return (
+            f"<Release of {len(self)} by {self.mechanism}: [{shown}]{order}{state}; "
+            f"epsilon={self.cost.epsilon:g}, delta={self.cost.delta:g}{unsafe}>"
+        )
+
+    # Arrays have no truth value and mappings no hash: compare what was released.
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Release):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((self.mechanism, self.items))
+
+    def _key(self) -> tuple[Any, ...]:
+        indices = None if self.indices is None else tuple(self.indices.tolist())
+        return (
+            indices,
+            self.labels,
+            self.ordered,
+            self.complete,
+            self.cost,
+            self.mechanism,
+            self.private,
+            dict(self.parameters),
+        )

@@ -1,0 +1,178 @@
+"""The race kernel against its exact twin on the same tape, and its error bounds."""
+
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from dptopk import SeededRng, _core
+from dptopk.histogram import Head
+from dptopk.mechanisms import _select
+from dptopk.reference import race as exact
+
+TAPES = 400  # a configuration, a SIMD level
+
+
+def words(seed, n=4096):
+    return np.random.default_rng(seed).integers(0, 2**64, size=n, dtype=np.uint64)
+
+
+def head_of(array, m):
+    keys, items, _ = _core.cut(array, m)
+    tail = array if m < array.size else None
+    return Head(keys, items, tail, array.dtype.kind == "f")
+
+
+def kernel(head, tape, *, k, scale, offsets=None, stop=None):
+    source = _core.TapeSource(tape)
+    source.begin()
+    key, offset = stop or (0, 0.0)
+    picks = _core.race(
+        source, head.keys, head.items, k, scale, _core.NOISES["gumbel"], head.real,
+        head.tail, offsets, stop is not None, key, offset,
+    )  # fmt: skip
+    return None if picks is None else picks.tolist()
+
+
+def reference(head, tape, *, k, scale, offsets=None, stop=None, fresh=99):
+    generator = np.random.default_rng(fresh)
+    source = exact.Tape(
+        tape.tolist(), lambda n: generator.integers(0, 2**64, size=n, dtype=np.uint64)
+    )
+    things = _select.exact_field(head, offsets=offsets, stop=stop)
+    return exact.race(source, things, k=k, scale=scale)
+
+
+def random_case(rng):
+    """Fields of every shape: ties, wide gaps, a tail, a stopper, offsets, floats."""
+    d = int(rng.integers(1, 40))
+    spread = int(rng.choice([1, 3, 50, 10**6, 2**62]))
+    scores = rng.integers(-spread, spread, size=d)
+    real = rng.random() < 0.3
+    if real:
+        scores = scores * 0.37
+    m = int(rng.integers(1, d + 1))
+    head = head_of(scores, m)
+    scale = float(rng.choice([1e-3, 0.5, 1.0, 7.3, 1e4, 1e300]))
+    k = int(rng.integers(1, d + 2))
+    stop = None
+    if rng.random() < 0.5 and not real:
+        stop = (int(scores[rng.integers(d)]), float(rng.choice([0.0, 0.7, 5.0])))
+    offsets = None
+    if rng.random() < 0.2:
+        offsets = rng.normal(size=d)
+        order = rng.permutation(d)
+        head = Head(_core.keys(scores)[order].copy(), order.astype(np.int64), None, real)
+    return head, {"k": k, "scale": scale, "offsets": offsets, "stop": stop}
+
+
+@pytest.fixture(params=range(_core.simd_best() + 1))
+def simd(request):
+    before = _core.simd_get()
+    _core.simd_set(request.param)
+    yield request.param
+    _core.simd_set(before)
+
+
+@pytest.mark.usefixtures("simd")
+def test_kernel_equals_reference_on_the_same_tape():
+    undecided = 0
+    for seed in range(TAPES):
+        head, case = random_case(np.random.default_rng(seed))
+        picks = kernel(head, words(seed), **case)
+        if picks is None:
+            undecided += 1
+            continue
+        assert picks == reference(head, words(seed), **case), seed
+    assert undecided <= 1
+
+
+def test_a_broken_twin_disagrees():
+    """The comparison can fail: a scale 1% off is seen within these tapes."""
+    wrong = 0
+    for seed in range(TAPES):
+        head, case = random_case(np.random.default_rng(seed))
+        right = kernel(head, words(seed), **case)
+        case["scale"] *= 1.01
+        wrong += right != kernel(head, words(seed), **case)
+    assert wrong > 0
+
+
+def test_forced_replay_gives_the_same_picks(monkeypatch):
+    """Wider error bounds send most calls to the replay, with the same result."""
+    replays = 0
+    for seed in range(150):
+        head, case = random_case(np.random.default_rng(seed))
+        monkeypatch.setattr(_core, "error_factor", 1.0)
+        picks, _ = _select.select(head, rng=SeededRng(seed), **case)
+        monkeypatch.setattr(_core, "error_factor", 2.0**48)
+        replays += kernel(head, words(seed), **case) is None
+        again, private = _select.select(head, rng=SeededRng(seed), **case)
+        assert again.tolist() == picks.tolist(), seed
+        assert not private
+    assert replays > 50
+
+
+def test_undecided_words_are_refined():
+    """Two equal words on equal scores: 64 bits can't order them, more bits do."""
+    head = Head(np.zeros(2, np.int64), np.arange(2), None, False)
+    offsets = np.zeros(2)  # a block each
+    tape = np.full(64, 2**63 + 12345, np.uint64)
+    assert kernel(head, tape, k=2, scale=1.0, offsets=offsets) is None
+    orders = {
+        tuple(reference(head, tape, k=2, scale=1.0, offsets=offsets, fresh=seed))
+        for seed in range(20)
+    }
+    assert orders == {(0, 1), (1, 0)}
+
+
+@pytest.mark.parametrize("word", [0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1])
+def test_extreme_words_are_never_decided_wrongly(word):
+    head = Head(np.array([3, 3, 1], np.int64), np.arange(3), None, False)
+    for seed in range(20):
+        tape = words(seed, 64)
+        tape[seed % 4] = word
+        picks = kernel(head, tape, k=3, scale=1.0)
+        assert picks is None or picks == reference(head, tape, k=3, scale=1.0)
+
+
+def test_a_short_tape_says_so():
+    from dptopk.errors import TapeEndError
+
+    head = Head(np.array([2, 1], np.int64), np.arange(2), None, False)
+    with pytest.raises(TapeEndError):
+        kernel(head, words(0, 1), k=2, scale=0.1)
+
+
+def test_the_scratch_grows():
+    """A flat field with a small head: far more looks than k."""
+    scores = np.zeros(50_000, np.int64)
+    scores[:64] = 9
+    head = head_of(scores, 64)
+    picks, _ = _select.select(head, k=60, scale=3.0, rng=SeededRng(5))
+    assert len(set(picks.tolist())) == 60
+
+
+@pytest.mark.parametrize("function", ["log", "log1p"])
+def test_libm_errs_by_less_than_the_analysis_assumes(function):
+    """csrc/race.c assumes 2^-50 relative (4 ulp) of log and log1p."""
+    rng = np.random.default_rng(1)
+    if function == "log":
+        points = np.r_[rng.random(2000), 1 - rng.random(2000) * 2.0 ** -rng.integers(1, 53, 2000),
+                       2.0 ** -rng.uniform(0, 70, 2000), 10 ** rng.uniform(0, 18, 2000)]  # fmt: skip
+    else:
+        points = -np.r_[rng.random(4000) / 2, 2.0 ** -rng.uniform(1, 64, 4000)]
+    points = points[points != 1.0]
+    with mpmath.workprec(200):
+        for x in points.tolist():
+            true = getattr(mpmath, function)(mpmath.mpf(x))
+            assert abs(mpmath.mpf(getattr(math, function)(x)) - true) <= abs(true) * 2**-50
+
+
+def test_no_item_twice_and_all_items_when_k_is_d():
+    rng = np.random.default_rng(3)
+    for d, m in [(1, 1), (2, 1), (50, 7), (400, 50)]:
+        scores = rng.integers(0, 3, size=d)
+        picks, _ = _select.select(head_of(scores, m), k=d, scale=2.0, rng=SeededRng(d))
+        assert sorted(picks.tolist()) == list(range(d))
