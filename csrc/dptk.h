@@ -28,23 +28,54 @@ typedef enum dptk_status {
 /* A tape of 64-bit words. Kernels read `*next++` and call `refill` when
  * `next == end`; refill makes more words readable and returns DPTK_OK, or
  * returns DPTK_TAPE_END. It must not move or change words already read, so
- * that after DPTK_UNDECIDED the same words can be replayed. */
+ * that after DPTK_UNDECIDED the same words can be replayed. A kernel only
+ * touches `next`, `end` and `refill`. */
 typedef struct dptk_rng {
     const uint64_t *next;
     const uint64_t *end;
     int (*refill)(struct dptk_rng *rng);
+    const uint64_t *first; /* where the current call began to read */
 } dptk_rng;
 
 /* A fixed tape: the n words and no more. */
 void dptk_tape_init(dptk_rng *rng, const uint64_t *words, size_t n);
 
-/* ChaCha20 with fast key erasure. `words` holds the current call's words
- * (those read, for a replay, and those not yet read). */
+/* Go back to the first word of the current call, for a run-again. */
+void dptk_rewind(dptk_rng *rng);
+
+/* A tape that grows in a buffer of the caller's: the current call's words
+ * (those read, for a replay, and those not yet read). Full: DPTK_TAPE_END. */
+typedef struct dptk_buffer {
+    dptk_rng rng;    /* first member: a dptk_buffer* is a dptk_rng* */
+    uint64_t *words;
+    size_t capacity; /* in words */
+} dptk_buffer;
+
+/* Start a call: wipe the words that were read, keep the unread ones (in their
+ * place, or moved to the front when room runs short). Words read in earlier
+ * calls cannot be recovered after it. */
+void dptk_buffer_begin(dptk_buffer *b);
+
+/* Move this call's words to the front of a larger buffer; wipe the old one.
+ * Assumed: capacity >= b->capacity. */
+void dptk_buffer_grow(dptk_buffer *b, uint64_t *words, size_t capacity);
+
+/* Any generator of words, called once for each word that is read and never
+ * ahead, so that it stands exactly where the last word read left it. */
+typedef struct dptk_drawn {
+    dptk_buffer buffer; /* first member */
+    uint64_t (*draw)(void *state);
+    void *state;
+} dptk_drawn;
+
+void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state,
+                     uint64_t *words, size_t capacity);
+
+/* ChaCha20 with fast key erasure: a refill makes 16 blocks, of which 32 bytes
+ * replace the key and the rest are words. */
 typedef struct dptk_chacha {
-    dptk_rng rng;      /* first member: a dptk_chacha* is a dptk_rng* */
-    uint64_t *words;   /* caller-owned buffer */
-    size_t capacity;   /* its size in words, at least DPTK_CHACHA_BATCH */
-    uint32_t key[8];   /* key of the next batch; never the key of a past one */
+    dptk_buffer buffer; /* first member */
+    uint32_t key[8];    /* key of the next batch; never the key of a past one */
 } dptk_chacha;
 
 #define DPTK_CHACHA_BATCH 124u /* words a refill: 16 blocks less the next key */
@@ -53,21 +84,15 @@ typedef struct dptk_chacha {
 void dptk_chacha20_block(const uint32_t key[8], uint32_t counter,
                          const uint32_t nonce[3], uint32_t out[16]);
 
-/* Start from a 32-byte key of the OS. */
+/* Start from a 32-byte key of the OS. Assumed: capacity >= DPTK_CHACHA_BATCH. */
 void dptk_chacha_init(dptk_chacha *c, const uint8_t key[32], uint64_t *words, size_t capacity);
 
-/* Start a call: wipe the words that were read, move the unread ones to the
- * front of the buffer. Words of earlier calls cannot be recovered after it. */
-void dptk_chacha_begin(dptk_chacha *c);
-
-/* Go back to the first word of the current call, for a run-again. */
-void dptk_chacha_rewind(dptk_chacha *c);
-
-/* The caller moved the words to a larger buffer (contents copied). */
-void dptk_chacha_grow(dptk_chacha *c, uint64_t *words, size_t capacity);
-
-/* Wipe key and words. */
+/* Wipe key and words; from then on every refill says DPTK_TAPE_END, so that
+ * a source without a key gives nothing rather than the stream of key zero. */
 void dptk_chacha_wipe(dptk_chacha *c);
+
+/* Overwrite n bytes in a way the compiler may not leave out. */
+void dptk_wipe(void *memory, size_t n);
 
 /* ---- cut.c: the largest of a big array ---------------------------------- */
 

@@ -1,1 +1,229 @@
+/* rng.c - tapes of random words, and the ChaCha20 that fills the secure one.
+ *
+ * Fast key erasure: every batch has a key of its own, which is overwritten
+ * by the batch's first 32 bytes before a word of it is read. So who reads the
+ * memory of the process later learns no word that was read earlier and wiped.
+ * Left out of that promise: what the compiler left in registers.
+ *
+ * A batch is 16 blocks (nonce 0, counters 0..15) in lane order: word i of all
+ * 16 blocks, then word i + 1. A stream has no need of block order, and a
+ * vector holds one word of many blocks: nothing has to be transposed.
+ */
 #include "dptk.h"
+#include "simd.h"
+
+#include <string.h>
+
+#define BLOCKS 16
+#define BATCH_WORDS (BLOCKS * 16) /* of 32 bits */
+
+#if defined(__GNUC__)
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE
+#endif
+
+void dptk_wipe(void *memory, size_t n) {
+#if defined(__GNUC__)
+    memset(memory, 0, n);
+    __asm__ volatile("" : : "r"(memory) : "memory");
+#else
+    volatile unsigned char *bytes = memory;
+    while (n--) *bytes++ = 0;
+#endif
+}
+
+/* ---- tapes */
+
+static int no_more(dptk_rng *rng) {
+    (void)rng;
+    return DPTK_TAPE_END;
+}
+
+static void rng_init(dptk_rng *rng, const uint64_t *words, size_t n, int (*refill)(dptk_rng *)) {
+    rng->first = rng->next = words;
+    rng->end = words + n;
+    rng->refill = refill;
+}
+
+void dptk_tape_init(dptk_rng *rng, const uint64_t *words, size_t n) {
+    rng_init(rng, words, n, no_more);
+}
+
+void dptk_rewind(dptk_rng *rng) { rng->next = rng->first; }
+
+/* ---- buffers */
+
+static void buffer_init(dptk_buffer *b, uint64_t *words, size_t capacity,
+                        int (*refill)(dptk_rng *)) {
+    rng_init(&b->rng, words, 0, refill);
+    b->words = words;
+    b->capacity = capacity;
+}
+
+static size_t room(const dptk_buffer *b) {
+    return b->capacity - (size_t)(b->rng.end - b->words);
+}
+
+void dptk_buffer_begin(dptk_buffer *b) {
+    dptk_rng *rng = &b->rng;
+    const size_t unread = (size_t)(rng->end - rng->next);
+    const size_t read = (size_t)(rng->next - rng->first);
+    dptk_wipe(b->words + (rng->first - b->words), read * sizeof *b->words);
+    rng->first = rng->next;
+    /* With nothing unread, start at the front for free. Else move seldom:
+     * when less than half of the buffer is left for this call. */
+    if (unread == 0 || room(b) < b->capacity / 2) {
+        const size_t used = (size_t)(rng->end - b->words);
+        memmove(b->words, rng->next, unread * sizeof *b->words);
+        dptk_wipe(b->words + unread, (used - unread) * sizeof *b->words);
+        rng_init(rng, b->words, unread, rng->refill);
+    }
+}
+
+void dptk_buffer_grow(dptk_buffer *b, uint64_t *words, size_t capacity) {
+    dptk_rng *rng = &b->rng;
+    const size_t read = (size_t)(rng->next - rng->first);
+    const size_t held = (size_t)(rng->end - rng->first);
+    memcpy(words, rng->first, held * sizeof *words);
+    dptk_wipe(b->words, b->capacity * sizeof *words);
+    b->words = words;
+    b->capacity = capacity;
+    rng_init(rng, words, held, rng->refill);
+    rng->next = words + read;
+}
+
+static int drawn_refill(dptk_rng *rng) {
+    dptk_drawn *d = (dptk_drawn *)rng;
+    if (room(&d->buffer) == 0) return DPTK_TAPE_END;
+    d->buffer.words[rng->end - d->buffer.words] = d->draw(d->state);
+    rng->end++;
+    return DPTK_OK;
+}
+
+void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state,
+                     uint64_t *words, size_t capacity) {
+    buffer_init(&d->buffer, words, capacity, drawn_refill);
+    d->draw = draw;
+    d->state = state;
+}
+
+/* ---- ChaCha20 (RFC 8439) on lanes: T is a uint32_t, or a vector of them */
+
+#define ROTL(x, r) ((x) << (r) | (x) >> (32 - (r)))
+
+#define QUARTER(a, b, c, d)                                 \
+    do {                                                    \
+        a += b, d ^= a, d = ROTL(d, 16);                    \
+        c += d, b ^= c, b = ROTL(b, 12);                    \
+        a += b, d ^= a, d = ROTL(d, 8);                     \
+        c += d, b ^= c, b = ROTL(b, 7);                     \
+    } while (0)
+
+#define TEN_DOUBLE_ROUNDS(v)                                \
+    for (int round = 0; round < 10; round++) {              \
+        QUARTER(v[0], v[4], v[8], v[12]);                   \
+        QUARTER(v[1], v[5], v[9], v[13]);                   \
+        QUARTER(v[2], v[6], v[10], v[14]);                  \
+        QUARTER(v[3], v[7], v[11], v[15]);                  \
+        QUARTER(v[0], v[5], v[10], v[15]);                  \
+        QUARTER(v[1], v[6], v[11], v[12]);                  \
+        QUARTER(v[2], v[7], v[8], v[13]);                   \
+        QUARTER(v[3], v[4], v[9], v[14]);                   \
+    }
+
+static const uint32_t SIGMA[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
+static const uint32_t COUNTERS[BLOCKS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+void dptk_chacha20_block(const uint32_t key[8], uint32_t counter,
+                         const uint32_t nonce[3], uint32_t out[16]) {
+    uint32_t start[16];
+    memcpy(start, SIGMA, sizeof SIGMA);
+    memcpy(start + 4, key, 32);
+    start[12] = counter;
+    memcpy(start + 13, nonce, 12);
+    memcpy(out, start, sizeof start);
+    TEN_DOUBLE_ROUNDS(out);
+    for (int i = 0; i < 16; i++) out[i] += start[i];
+}
+
+/* The batch's 16 blocks, as many at a time as T has lanes. A macro, since a
+ * vector wider than the function's target is split up before inlining. */
+#define DEFINE_BATCH(NAME, TARGET, T)                                         \
+    TARGET static void NAME(const uint32_t key[8], uint32_t out[BATCH_WORDS]) { \
+        const int lanes = sizeof(T) / sizeof(uint32_t);                       \
+        for (int block = 0; block < BLOCKS; block += lanes) {                 \
+            const T zero = {0};                                               \
+            T start[16], v[16];                                               \
+            for (int i = 0; i < 4; i++) start[i] = zero + SIGMA[i];           \
+            for (int i = 0; i < 8; i++) start[4 + i] = zero + key[i];         \
+            memcpy(&start[12], COUNTERS + block, sizeof(T));                  \
+            start[13] = start[14] = start[15] = zero;                         \
+            memcpy(v, start, sizeof v);                                       \
+            TEN_DOUBLE_ROUNDS(v);                                             \
+            for (int i = 0; i < 16; i++) {                                    \
+                v[i] += start[i];                                             \
+                memcpy(out + i * BLOCKS + block, &v[i], sizeof(T));           \
+            }                                                                 \
+        }                                                                     \
+    }
+
+#if defined(__GNUC__)
+typedef uint32_t lanes4 __attribute__((vector_size(16)));
+DEFINE_BATCH(batch_portable, , lanes4)
+#else
+DEFINE_BATCH(batch_portable, , uint32_t)
+#endif
+
+#if DPTK_X86
+typedef uint32_t lanes8 __attribute__((vector_size(32)));
+typedef uint32_t lanes16 __attribute__((vector_size(64)));
+DEFINE_BATCH(batch_avx2, DPTK_AVX2, lanes8)
+DEFINE_BATCH(batch_avx512, DPTK_AVX512, lanes16)
+#endif
+
+/* By SIMD level. */
+static void (*const batches[])(const uint32_t key[8], uint32_t out[BATCH_WORDS]) = {
+    batch_portable,
+#if DPTK_X86
+    batch_avx2,
+    batch_avx512,
+#endif
+};
+
+/* Takes c->key, leaves the next one in its place. */
+NOINLINE static void make_batch(dptk_chacha *c, uint64_t words[DPTK_CHACHA_BATCH]) {
+    uint32_t out[BATCH_WORDS];
+    batches[dptk_simd_get()](c->key, out);
+    memcpy(c->key, out, sizeof c->key);
+    for (size_t j = 0; j < DPTK_CHACHA_BATCH; j++)
+        words[j] = out[8 + 2 * j] | (uint64_t)out[9 + 2 * j] << 32;
+}
+
+/* What make_batch and its callee left on the stack: the batch, and copies of
+ * the key that was erased. Their frames together are under 3,000 bytes. */
+NOINLINE static void burn_stack(void) {
+    unsigned char frames[4096];
+    dptk_wipe(frames, sizeof frames);
+}
+
+static int chacha_refill(dptk_rng *rng) {
+    dptk_chacha *c = (dptk_chacha *)rng;
+    if (room(&c->buffer) < DPTK_CHACHA_BATCH) return DPTK_TAPE_END;
+    make_batch(c, c->buffer.words + (rng->end - c->buffer.words));
+    burn_stack();
+    rng->end += DPTK_CHACHA_BATCH;
+    return DPTK_OK;
+}
+
+void dptk_chacha_init(dptk_chacha *c, const uint8_t key[32], uint64_t *words, size_t capacity) {
+    buffer_init(&c->buffer, words, capacity, chacha_refill);
+    for (int i = 0; i < 8; i++, key += 4)
+        c->key[i] = key[0] | (uint32_t)key[1] << 8 | (uint32_t)key[2] << 16 | (uint32_t)key[3] << 24;
+}
+
+void dptk_chacha_wipe(dptk_chacha *c) {
+    dptk_wipe(c->key, sizeof c->key);
+    dptk_wipe(c->buffer.words, c->buffer.capacity * sizeof *c->buffer.words);
+    buffer_init(&c->buffer, c->buffer.words, c->buffer.capacity, no_more);
+}

@@ -4,9 +4,319 @@ Nothing here validates (mechanisms do, at the door) and nothing here knows
 epsilon. One section per C file, in the order of dptk.h.
 """
 
+import hashlib
+import os
+
 import numpy as np
 
+cimport cython
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from cpython.ref cimport Py_REFCNT
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
+
+from dptopk.errors import RandomnessError, TapeEndError
+
+# ---- simd.c
+
+
+def simd_best():
+    """The highest SIMD level this machine can run."""
+    return dptk_simd_best()
+
+
+def simd_get():
+    """The SIMD level in use."""
+    return dptk_simd_get()
+
+
+def simd_set(int level):
+    """Use a SIMD level, or the best there is below it; returns the one in use."""
+    return dptk_simd_set(level)
+
+
 # ---- rng.c
+#
+# A kernel reads words through `source.rng`. Its caller says begin(), runs it,
+# and after DPTK_TAPE_END says extend(), rewind() and runs it again. The words
+# of a call stay readable, for a replay, until end() or the next begin().
+
+# Words a source holds before its tape must be lengthened (8 KiB).
+cdef enum:
+    INITIAL_CAPACITY = 1024
+
+
+def chacha20_block(const uint32_t[::1] key, uint32_t counter, const uint32_t[::1] nonce):
+    """One block of RFC 8439 section 2.3, as 16 words; for the tests of its vectors."""
+    if key.shape[0] != 8 or nonce.shape[0] != 3:
+        raise ValueError("a key is 8 words and a nonce is 3")
+    out = np.empty(16, dtype=np.uint32)
+    cdef uint32_t[::1] view = out
+    dptk_chacha20_block(&key[0], counter, &nonce[0], &view[0])
+    return out
+
+
+cdef class Source:
+    """Where a kernel's random words come from. By itself, an empty tape."""
+
+    cdef dptk_rng *rng
+    cdef dptk_rng tape
+    cdef object child
+    cdef readonly bint private  # are the words secret and unpredictable
+    cdef bint claimed
+
+    def __cinit__(self, *args):
+        dptk_tape_init(&self.tape, NULL, 0)
+        self.rng = &self.tape
+
+    cpdef claim(self):
+        """Take it for the use of one caller, ready to draw."""
+        if self.claimed:
+            raise RuntimeError("this source of random words is in use")
+        self.begin()
+        self.claimed = True
+
+    cpdef bint unclaim(self) except -1:
+        """Give it back, its words wiped; returns whether it can serve another caller."""
+        self.end()
+        if not self.claimed:
+            raise RuntimeError("this source of random words was given back before")
+        self.claimed = False
+        return False
+
+    cpdef begin(self):
+        """Start a call at the next unread word; forget those read before."""
+        self.child = None
+        self.rng.first = self.rng.next
+
+    cpdef rewind(self):
+        """Go back to the call's first word, to run the kernel again."""
+        dptk_rewind(self.rng)
+
+    cpdef extend(self):
+        """Lengthen the tape to at least twice what the call has; keep the place in it."""
+        raise TapeEndError("the tape of random words is at its end")
+
+    cpdef end(self):
+        """Forget the words read: from here on they can't be recovered."""
+        self.begin()
+
+    cpdef consumed(self):
+        """All words of the call so far, read or not, for a replay: a copy."""
+        cdef size_t count = self.rng.end - self.rng.first
+        words = np.empty(count, dtype=np.uint64)
+        cdef uint64_t[::1] view = words
+        if count:
+            memcpy(&view[0], self.rng.first, count * sizeof(uint64_t))
+        return words
+
+    cpdef fresh(self, size_t count):
+        """Words that are not on the tape, to refine variates in a replay.
+
+        The same words of a call are followed by the same fresh ones, and the
+        words that later calls read are not disturbed.
+        """
+        if self.child is None:
+            seed = hashlib.blake2b(self.consumed(), digest_size=32, person=b"fresh").digest()
+            self.child = np.random.Generator(np.random.PCG64(int.from_bytes(seed, "little")))
+        return self.child.integers(0, 2**64, size=count, dtype=np.uint64)
+
+    def read(self, size_t count):
+        """The next words, lengthening the tape as needed: for tests and references."""
+        words = np.empty(count, dtype=np.uint64)
+        cdef uint64_t[::1] view = words
+        cdef size_t i = 0
+        while i < count:
+            if self.rng.next != self.rng.end:
+                view[i] = self.rng.next[0]
+                self.rng.next += 1
+                i += 1
+            elif self.rng.refill(self.rng) != DPTK_OK:
+                self.extend()
+        return words
+
+
+@cython.final
+cdef class TapeSource(Source):
+    """A fixed tape of words, for tests: a kernel on it is deterministic."""
+
+    cdef const uint64_t[::1] words
+
+    def __cinit__(self, words):
+        self.words = np.array(words, dtype=np.uint64)
+        if self.words.shape[0]:
+            dptk_tape_init(self.rng, &self.words[0], self.words.shape[0])
+
+
+cdef class BufferedSource(Source):
+    """A tape that grows in memory of its own, wiped as it is read. Abstract."""
+
+    cdef dptk_buffer *buffer
+    cdef uint64_t *words
+
+    def __cinit__(self, *args):
+        self.words = <uint64_t *>calloc(INITIAL_CAPACITY, sizeof(uint64_t))
+        if self.words == NULL:
+            raise MemoryError
+
+    def __dealloc__(self):
+        if self.buffer != NULL:
+            dptk_wipe(self.buffer.words, self.buffer.capacity * sizeof(uint64_t))
+        free(self.words)
+
+    @property
+    def capacity(self):
+        """Size of the buffer, in words."""
+        return self.buffer.capacity
+
+    @property
+    def address(self):
+        """Where the buffer is: for the tests that words are wiped."""
+        return <size_t>self.words
+
+    cpdef begin(self):
+        self.child = None
+        dptk_buffer_begin(self.buffer)
+
+    cpdef end(self):
+        self.child = None
+        dptk_buffer_begin(self.buffer)
+
+    cpdef extend(self):
+        cdef size_t capacity = 2 * self.buffer.capacity
+        cdef uint64_t *words = <uint64_t *>calloc(capacity, sizeof(uint64_t))
+        if words == NULL:
+            raise MemoryError
+        dptk_buffer_grow(self.buffer, words, capacity)
+        free(self.words)
+        self.words = words
+
+
+cdef bytes os_random(Py_ssize_t count):
+    """Bytes from the operating system, or RandomnessError: there is no other way."""
+    try:
+        drawn = os.urandom(count)
+    except (OSError, NotImplementedError) as error:
+        raise RandomnessError("the operating system has no secure random bytes") from error
+    if not isinstance(drawn, bytes) or len(drawn) != count:
+        raise RandomnessError("the operating system has no secure random bytes")
+    return drawn
+
+
+cdef long forks = 0  # between the first process and this one, by os.fork
+
+cdef enum:
+    NO_KEY = -1
+    KEPT_CAPACITY = 1 << 20  # one that grew beyond it (8 MiB) is not kept
+
+
+def forked():
+    """Tell that this is a child process: its copies of secure sources have no key."""
+    global forks
+    forks += 1
+
+
+@cython.final
+cdef class SecureSource(BufferedSource):
+    """ChaCha20 keyed by the operating system, once per process."""
+
+    cdef dptk_chacha chacha
+    cdef object pid  # of the process that keyed it
+    cdef long forks  # as counted then; NO_KEY: it has no key
+
+    def __cinit__(self):
+        self.chacha.buffer.words = self.words
+        self.chacha.buffer.capacity = INITIAL_CAPACITY
+        dptk_chacha_wipe(&self.chacha)
+        self.buffer = &self.chacha.buffer
+        self.rng = &self.buffer.rng
+        self.forks = NO_KEY
+        self.private = True
+
+    def __dealloc__(self):
+        if self.buffer != NULL:
+            dptk_chacha_wipe(&self.chacha)
+
+    cdef rekey(self):
+        # A copy of the parent's state draws the parent's words: drop it all first.
+        self.forks = NO_KEY
+        dptk_chacha_wipe(&self.chacha)
+        cdef bytes key = os_random(32)
+        dptk_chacha_init(&self.chacha, key, self.words, self.buffer.capacity)
+        # The key would outlive its erasure in the freed object. One that
+        # someone else holds too (a test's) is not ours to change.
+        if Py_REFCNT(key) == 1:
+            dptk_wipe(<char *>key, 32)
+        self.pid = os.getpid()
+        self.forks = forks
+
+    cpdef claim(self):
+        # begin() sees the forks that Python makes; only the process id, which
+        # costs a system call, shows one made below it.
+        if self.pid != os.getpid():
+            self.forks = NO_KEY
+        Source.claim(self)
+
+    cpdef bint unclaim(self) except -1:
+        Source.unclaim(self)
+        return self.buffer.capacity <= KEPT_CAPACITY
+
+    cpdef begin(self):
+        if self.forks != forks:
+            self.rekey()
+        BufferedSource.begin(self)
+
+    cpdef extend(self):
+        if self.forks == NO_KEY:
+            raise RandomnessError("a secure source is used before begin()")
+        BufferedSource.extend(self)
+
+    cpdef fresh(self, size_t count):
+        return np.frombuffer(os_random(8 * count), dtype=np.uint64).copy()
+
+
+cdef struct bitgen:
+    # The head of numpy/random/bitgen.h, which is stable and public; declared
+    # here so that the build does not need NumPy.
+    void *state
+    uint64_t (*next_uint64)(void *state) noexcept nogil
+
+
+@cython.final
+cdef class GeneratorSource(BufferedSource):
+    """The words `generator.integers(0, 2**64, dtype=uint64)` gives, one for one.
+
+    It never draws ahead, so the generator goes on behind the last word that
+    was read. It holds the generator's lock from claim() to unclaim().
+    """
+
+    cdef dptk_drawn drawn
+    cdef object lock
+    cdef object bit_generator  # owns the state
+
+    def __cinit__(self, generator):
+        self.bit_generator = generator.bit_generator
+        self.lock = self.bit_generator.lock
+        cdef bitgen *words = <bitgen *>PyCapsule_GetPointer(
+            self.bit_generator.capsule, "BitGenerator")
+        dptk_drawn_init(&self.drawn, words.next_uint64, words.state, self.words,
+                        INITIAL_CAPACITY)
+        self.buffer = &self.drawn.buffer
+        self.rng = &self.buffer.rng
+
+    cpdef claim(self):
+        self.lock.acquire()
+        try:
+            Source.claim(self)
+        except BaseException:
+            self.lock.release()
+            raise
+
+    cpdef bint unclaim(self) except -1:
+        Source.unclaim(self)
+        self.lock.release()
+        return False
+
 
 # ---- cut.c
 
