@@ -9,11 +9,13 @@
 # All of it happens in .venv, made from PYTHON.
 PYTHON ?= python3
 BIN := .venv/bin
+CC ?= gcc
 SOURCES := $(wildcard csrc/*) dptopk/_core.pyx dptopk/_core.pxd setup.py pyproject.toml
 # Where the distribution leaves out ensurepip, the venv gets no pip of its own
 # and the one of PYTHON installs into it.
-install = if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip install -q $(1); \
-	else $(PYTHON) -m pip --python $(BIN)/python install -q $(1); fi
+# $(call install,WHAT[,VENV])
+install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/python -m pip install -q $(1); \
+	else $(PYTHON) -m pip --python $$venv/bin/python install -q $(1); fi
 
 .PHONY: demo test check lint san dist bench clean
 
@@ -26,18 +28,29 @@ test: .venv/test
 
 check: lint test
 
-lint: .venv/lint
+lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/cython-lint dptopk/_core.pyx dptopk/_core.pxd
 	$(BIN)/mypy
-	$(BIN)/python tests/check_warnings.py
+	$(CC) -std=c11 -O2 -Wall -Wextra -Wshadow -Werror -fsyntax-only csrc/*.c
 
-san: .venv/test
-	$(BIN)/python tests/check_sanitizers.py
+# The sanitised extension stands in a copy of the package that goes first on the path.
+san: .venv/dev
+	DPTOPK_SANITIZE=address,undefined $(BIN)/python setup.py -q build \
+		--build-base build/san-work --build-lib build/san
+	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/san \
+		$(BIN)/pytest -p no:cacheprovider tests/test_argtopk.py tests/test_race.py tests/test_rng.py
 
-dist: .venv/test
-	$(BIN)/python tests/check_dist.py
+dist: .venv/dev
+	rm -rf dist build/fresh
+	$(BIN)/python -m build -q
+	$(PYTHON) -m venv build/fresh || $(PYTHON) -m venv --without-pip build/fresh
+	$(call install,"$$(ls dist/*.whl)[test]",build/fresh)
+	cd build/fresh && bin/dptopk select ../../examples/debian12_deps.parquet \
+		--user user --item item -k 10 --epsilon 1 --delta 1e-6
+	cd build/fresh && bin/pytest -p no:cacheprovider ../../tests
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
@@ -62,6 +75,6 @@ clean:
 	$(call install,-e '.[bench]')
 	touch $@
 
-.venv/lint: .venv/test
-	$(call install,-e '.[lint]')
+.venv/dev: .venv/test
+	$(call install,-e '.[dev]')
 	touch $@

@@ -38,7 +38,8 @@ def kernel(head, tape, *, k, scale, offsets=None, stop=None):
 def reference(head, tape, *, k, scale, offsets=None, stop=None, fresh=99):
     generator = np.random.default_rng(fresh)
     source = exact.Tape(
-        tape.tolist(), lambda n: generator.integers(0, 2**64, size=n, dtype=np.uint64)
+        _core.TapeSource(tape).read,
+        lambda n: generator.integers(0, 2**64, size=n, dtype=np.uint64),
     )
     things = _select.exact_field(head, offsets=offsets, stop=stop)
     return exact.race(source, things, k=k, scale=scale)
@@ -67,6 +68,12 @@ def random_case(rng):
     return head, {"k": k, "scale": scale, "offsets": offsets, "stop": stop}
 
 
+def span(head):
+    scores = _select.exact_field(head, offsets=None, stop=None)
+    every = list(scores.scores) + list(scores.tail or [])
+    return max(every) - min(every)
+
+
 @pytest.fixture(params=range(_core.simd_best() + 1))
 def simd(request):
     before = _core.simd_get()
@@ -82,10 +89,11 @@ def test_kernel_equals_reference_on_the_same_tape():
         head, case = random_case(np.random.default_rng(seed))
         picks = kernel(head, words(seed), **case)
         if picks is None:
-            undecided += 1
+            # Far below the first score, doubles can't tell one noise from another.
+            undecided += span(head) / case["scale"] < 2**30
             continue
         assert picks == reference(head, words(seed), **case), seed
-    assert undecided <= 1
+    assert undecided == 0
 
 
 def test_a_broken_twin_disagrees():

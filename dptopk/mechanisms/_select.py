@@ -49,7 +49,8 @@ def select(
             stop_offset,
         )
         if picks is None:
-            tape = exact.Tape(source.consumed().tolist(), source.fresh)
+            source.rewind()
+            tape = exact.Tape(source.read, source.fresh)
             things = exact_field(head, offsets=offsets, stop=stop)
             picks = np.array(
                 exact.race(tape, things, k=k, scale=scale, noise=noise), dtype=np.int64

@@ -26,24 +26,21 @@ class Tape:
 
     Parameters
     ----------
-    words : sequence of int
-        The tape.
+    read : callable(int) -> sequence of int
+        The next words of the tape.
     fresh : callable(int) -> sequence of int
-        More random words; those past the end of `words`, and the further bits
-        of variates, come from it.
+        Words that are not on the tape: the further bits of variates.
     """
 
-    def __init__(self, words: Sequence[int], fresh: Callable[[int], Sequence[int]]):
-        self.words = [int(word) for word in words]
-        self.position = 0
+    def __init__(
+        self, read: Callable[[int], Sequence[int]], fresh: Callable[[int], Sequence[int]]
+    ):
+        self._read = read
         self._fresh = fresh
 
     def word(self) -> int:
         """Return the next word."""
-        if self.position == len(self.words):
-            self.words.append(self.further())
-        self.position += 1
-        return self.words[self.position - 1]
+        return int(self._read(1)[0])
 
     def further(self) -> int:
         """Return a word that is not on the tape."""
