@@ -6,44 +6,6 @@
 
 #include <string.h>
 
-#if defined(__STDC_NO_ATOMICS__)
-#define ATOMIC volatile
-#else
-#define ATOMIC _Atomic
-#endif
-
-/* ---- the SIMD level ------------------------------------------------------ */
-
-static ATOMIC int level_in_use = -1; /* -1: nobody asked yet */
-
-int dptk_simd_best(void)
-{
-    int best = 0;
-    while (best + 1 < dptk_cut_table_size && dptk_cut_table[best + 1].runs_here())
-        best++;
-    return dptk_cut_table[best].level;
-}
-
-int dptk_simd_get(void)
-{
-    const int level = level_in_use;
-    return level >= 0 ? level : dptk_simd_set(DPTK_SIMD_AVX512);
-}
-
-int dptk_simd_set(int level)
-{
-    const int best = dptk_simd_best();
-    level = level > best ? best : level < 0 ? 0 : level;
-    level_in_use = level;
-    return level;
-}
-
-/* Levels are places in the table. */
-static const dptk_cut_kernels *kernels(void)
-{
-    return &dptk_cut_table[dptk_simd_get()];
-}
-
 /* ---- scores to keys ------------------------------------------------------ */
 
 static inline int64_t flip(uint64_t value)
@@ -233,16 +195,17 @@ typedef struct cut {
     uint64_t *work;
 } cut;
 
-/* Room for m after a compaction and as many again, plus a whole chunk: then a
- * compaction is paid for by the candidates read since the last. */
+/* Room for m after a compaction, for what the sample is expected to let through
+ * on top of them, and for a chunk: more than m candidates are read between two
+ * compactions, which pay for the second. */
 static size_t capacity_for(size_t n, size_t m)
 {
-    return n / 2 < m + DPTK_CHUNK ? n : 2 * (m + DPTK_CHUNK);
+    return n / 3 < m + DPTK_CHUNK ? n : 3 * (m + DPTK_CHUNK);
 }
 
 size_t dptk_cut_scratch(size_t n, size_t m)
 {
-    return 3 * capacity_for(n, m);
+    return 3 * (capacity_for(n, m) + DPTK_SLACK);
 }
 
 /* Keep the m largest, the first ones among equals; the smallest is the bound. */
@@ -276,8 +239,8 @@ static int sample_bound(cut *c, const dptk_column *col)
     size_t rank = (size_t)expected + 4, ties;
     int64_t bound;
 
-    for (size_t root = 1; (double)(root * root) <= 16.0 * expected; root++)
-        rank++; /* four standard deviations */
+    for (size_t root = 1; (double)(root * root) <= 9.0 * expected; root++)
+        rank++; /* three standard deviations */
     if (dptk_keys(&sample, 0, size, c->keys) != DPTK_OK)
         return DPTK_NAN;
     bound = select_key(c->keys, size, rank, c->work, &ties);
@@ -298,23 +261,10 @@ static void take_all(cut *c, const int64_t *keys, size_t first, size_t count, in
     c->held += count;
 }
 
-static void take_hits(cut *c, const int64_t *keys, size_t first, const uint32_t *hits, size_t count)
-{
-    if (c->held + count > c->capacity)
-        compact(c); /* raises tau above some of the hits */
-    for (size_t i = 0; i < count; i++) {
-        const int64_t key = keys[hits[i]];
-        c->keys[c->held] = key;
-        c->index[c->held] = (int64_t)(first + hits[i]);
-        c->held += key > c->tau;
-    }
-}
-
 static int read_column(cut *c, const dptk_column *col, int64_t *any)
 {
-    dptk_scan_fn *const scan = kernels()->scan;
+    dptk_scan_fn *const scan = dptk_cut_table[dptk_simd_get()].scan;
     int64_t buffer[DPTK_CHUNK];
-    uint32_t hits[DPTK_CHUNK];
 
     c->held = 0;
     for (size_t first = 0; first < col->n; first += DPTK_CHUNK) {
@@ -323,10 +273,10 @@ static int read_column(cut *c, const dptk_column *col, int64_t *any)
 
         if (!keys)
             return DPTK_NAN;
-        if (!c->bounded && c->held + count > c->capacity)
+        if (c->held + count > c->capacity)
             compact(c);
         if (c->bounded)
-            take_hits(c, keys, first, hits, scan(keys, count, c->tau, hits, any));
+            c->held += scan(keys, count, first, c->tau, c->keys + c->held, c->index + c->held, any);
         else
             take_all(c, keys, first, count, any);
     }
@@ -336,9 +286,9 @@ static int read_column(cut *c, const dptk_column *col, int64_t *any)
 int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
              int64_t *keys, int64_t *index, int *negative)
 {
-    const size_t capacity = capacity_for(col->n, m);
-    cut c = {.m = m, .capacity = capacity, .keys = scratch, .index = scratch + capacity,
-             .work = (uint64_t *)(scratch + 2 * capacity)};
+    const size_t capacity = capacity_for(col->n, m), room = capacity + DPTK_SLACK;
+    cut c = {.m = m, .capacity = capacity, .keys = scratch, .index = scratch + room,
+             .work = (uint64_t *)(scratch + 2 * room)};
     const int sampled = col->n >= 8 * DPTK_CHUNK && col->n / 8 >= m;
     int64_t any = 0;
 
@@ -358,15 +308,18 @@ int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
     return DPTK_OK;
 }
 
-size_t dptk_scan_portable(const int64_t *keys, size_t n, int64_t tau, uint32_t *hits, int64_t *any)
+size_t dptk_scan_portable(const int64_t *keys, size_t n, size_t first, int64_t tau,
+                          int64_t *keys_out, int64_t *index_out, int64_t *any)
 {
     int64_t seen = 0;
     size_t count = 0;
 
     for (size_t i = 0; i < n; i++) {
         seen |= keys[i];
-        if (keys[i] > tau)
-            hits[count++] = (uint32_t)i;
+        if (keys[i] > tau) {
+            keys_out[count] = keys[i];
+            index_out[count++] = (int64_t)(first + i);
+        }
     }
     *any |= seen;
     return count;
@@ -380,19 +333,29 @@ size_t dptk_count_keys_scratch(size_t span)
     return (span + 1) * DPTK_LANES / 2;
 }
 
-void dptk_tally_portable(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes)
+size_t dptk_tally_portable(const int64_t *keys, size_t n, int64_t low, size_t span,
+                           uint32_t *lanes)
 {
-    for (size_t i = 0; i < n; i++) {
+    size_t i = 0;
+
+    for (; i + DPTK_LANES <= n; i += DPTK_LANES)
+        for (size_t lane = 0; lane < DPTK_LANES; lane++) {
+            const uint64_t off = (uint64_t)keys[i + lane] - (uint64_t)low;
+            lanes[(off < span ? off : span) * DPTK_LANES + lane]++;
+        }
+    for (; i < n; i++) {
         const uint64_t off = (uint64_t)keys[i] - (uint64_t)low;
-        lanes[(off < span ? off : span) * DPTK_LANES + i % DPTK_LANES]++;
+        lanes[(off < span ? off : span) * DPTK_LANES]++;
     }
+    return n;
 }
 
 int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
                     int64_t *scratch, int64_t *table, int64_t *outside)
 {
     enum { BATCH = 1 << 30 }; /* elements before a 32-bit counter could wrap */
-    dptk_tally_fn *const tally = kernels()->tally;
+    dptk_tally_fn *const fast = dptk_cut_table[dptk_simd_get()].tally;
+    int plain = 0; /* chunks to go without it: it helps if most keys are near low */
     const size_t counters = (span + 1) * DPTK_LANES;
     uint32_t *const lanes = (uint32_t *)(void *)scratch;
     int64_t buffer[DPTK_CHUNK];
@@ -408,7 +371,12 @@ int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
             const int64_t *keys = chunk_keys(col, first, count, buffer);
             if (!keys)
                 return DPTK_NAN;
-            tally(keys, count, low, span, lanes);
+            if (plain > 0) {
+                plain--;
+                dptk_tally_portable(keys, count, low, span, lanes);
+            } else if (fast(keys, count, low, span, lanes) > count / 4) {
+                plain = 31;
+            }
         }
         for (size_t i = 0; i < counters; i++)
             *(i / DPTK_LANES < span ? &table[i / DPTK_LANES] : outside) += lanes[i];

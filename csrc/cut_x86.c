@@ -1,63 +1,22 @@
 /* cut_x86.c - the AVX2 and AVX-512 forms of the two loops of cut_impl.h, and
- * the table that lists them. Target attributes stand on the functions, so that
- * the file is built with the flags of every other and one wheel runs anywhere.
- * Every level gives the same bits. */
+ * the table of all forms. Every level gives the same bits. */
 #include "cut_impl.h"
 
-static int always(void)
-{
-    return 1;
-}
-
-#if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
-#define DPTK_X86 1
+#if DPTK_X86
 #include <immintrin.h>
+#include <string.h>
 
-#define AVX2 __attribute__((target("avx2")))
-#define AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl")))
+/* ---- scan ---------------------------------------------------------------- */
 
-/* __builtin_cpu_supports also checks that the system saves the registers. */
-static int has_avx2(void)
-{
-    return __builtin_cpu_supports("avx2") != 0;
-}
-
-static int has_avx512(void)
-{
-    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-}
-
-static inline size_t put_bits(uint32_t bits, size_t first, uint32_t *hits)
-{
-    size_t count = 0;
-    for (; bits; bits &= bits - 1)
-        hits[count++] = (uint32_t)first + (uint32_t)__builtin_ctz(bits);
-    return count;
-}
-
-/* The last keys of a chunk, fewer than a step. */
-static inline size_t scan_tail(const int64_t *keys, size_t first, size_t n, int64_t tau,
-                               uint32_t *hits, int64_t *any)
-{
-    size_t count = 0;
-    for (size_t i = first; i < n; i++) {
-        *any |= keys[i];
-        if (keys[i] > tau)
-            hits[count++] = (uint32_t)i;
-    }
-    return count;
-}
-
-AVX2 static size_t scan_avx2(const int64_t *keys, size_t n, int64_t tau,
-                             uint32_t *hits, int64_t *any)
+DPTK_AVX2 static size_t scan_avx2(const int64_t *keys, size_t n, size_t first, int64_t tau,
+                                  int64_t *keys_out, int64_t *index_out, int64_t *any)
 {
     const __m256i bound = _mm256_set1_epi64x(tau);
     __m256i seen = _mm256_setzero_si256();
     size_t count = 0, i = 0;
 
     for (; i + 16 <= n; i += 16) {
-        const __m256i *p = (const __m256i *)(keys + i);
+        const __m256i *p = (const __m256i *)(const void *)(keys + i);
         const __m256i a = _mm256_loadu_si256(p), b = _mm256_loadu_si256(p + 1);
         const __m256i c = _mm256_loadu_si256(p + 2), d = _mm256_loadu_si256(p + 3);
         const __m256i ga = _mm256_cmpgt_epi64(a, bound), gb = _mm256_cmpgt_epi64(b, bound);
@@ -65,107 +24,233 @@ AVX2 static size_t scan_avx2(const int64_t *keys, size_t n, int64_t tau,
         const __m256i some = _mm256_or_si256(_mm256_or_si256(ga, gb), _mm256_or_si256(gc, gd));
 
         seen = _mm256_or_si256(seen, _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)));
-        if (!_mm256_testz_si256(some, some)) {
-            const int low = _mm256_movemask_pd(_mm256_castsi256_pd(ga)) |
-                            _mm256_movemask_pd(_mm256_castsi256_pd(gb)) << 4;
-            const int high = _mm256_movemask_pd(_mm256_castsi256_pd(gc)) |
-                             _mm256_movemask_pd(_mm256_castsi256_pd(gd)) << 4;
-            count += put_bits((uint32_t)(low | high << 8), i, hits + count);
+        if (_mm256_testz_si256(some, some))
+            continue;
+        uint32_t bits = (uint32_t)(_mm256_movemask_pd(_mm256_castsi256_pd(ga)) |
+                                   _mm256_movemask_pd(_mm256_castsi256_pd(gb)) << 4 |
+                                   _mm256_movemask_pd(_mm256_castsi256_pd(gc)) << 8 |
+                                   _mm256_movemask_pd(_mm256_castsi256_pd(gd)) << 12);
+        for (; bits; bits &= bits - 1) {
+            const size_t at = i + (size_t)__builtin_ctz(bits);
+            keys_out[count] = keys[at];
+            index_out[count++] = (int64_t)(first + at);
         }
     }
     if (_mm256_movemask_pd(_mm256_castsi256_pd(seen)))
         *any = -1;
-    return count + scan_tail(keys, i, n, tau, hits + count, any);
+    return count + dptk_scan_portable(keys + i, n - i, first + i, tau,
+                                      keys_out + count, index_out + count, any);
 }
 
-AVX512 static size_t scan_avx512(const int64_t *keys, size_t n, int64_t tau,
-                                 uint32_t *hits, int64_t *any)
+DPTK_AVX512 static size_t scan_avx512(const int64_t *keys, size_t n, size_t first, int64_t tau,
+                                      int64_t *keys_out, int64_t *index_out, int64_t *any)
 {
     const __m512i bound = _mm512_set1_epi64(tau);
+    const __m512i iota = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
     __m512i seen = _mm512_setzero_si512();
     size_t count = 0, i = 0;
 
     for (; i + 32 <= n; i += 32) {
-        const __m512i a = _mm512_loadu_si512(keys + i), b = _mm512_loadu_si512(keys + i + 8);
-        const __m512i c = _mm512_loadu_si512(keys + i + 16), d = _mm512_loadu_si512(keys + i + 24);
-        const __mmask16 low = _mm512_kunpackb(_mm512_cmpgt_epi64_mask(b, bound),
-                                              _mm512_cmpgt_epi64_mask(a, bound));
-        const __mmask16 high = _mm512_kunpackb(_mm512_cmpgt_epi64_mask(d, bound),
-                                               _mm512_cmpgt_epi64_mask(c, bound));
-        const uint32_t bits = (uint32_t)_mm512_kunpackw(high, low);
-
-        seen = _mm512_ternarylogic_epi64(seen, a, b, 0xFE); /* 0xFE: the OR of three */
-        seen = _mm512_ternarylogic_epi64(seen, c, d, 0xFE);
-        if (bits)
-            count += put_bits(bits, i, hits + count);
+        __m512i key[4];
+        __mmask8 in[4];
+        for (int j = 0; j < 4; j++) {
+            key[j] = _mm512_loadu_si512(keys + i + 8 * j);
+            in[j] = _mm512_cmpgt_epi64_mask(key[j], bound);
+        }
+        seen = _mm512_ternarylogic_epi64(seen, key[0], key[1], 0xFE); /* 0xFE: OR of three */
+        seen = _mm512_ternarylogic_epi64(seen, key[2], key[3], 0xFE);
+        if (_mm512_kortestz(_mm512_kunpackb(in[0], in[1]), _mm512_kunpackb(in[2], in[3])))
+            continue;
+        for (int j = 0; j < 4; j++) {
+            const __m512i at = _mm512_add_epi64(
+                iota, _mm512_set1_epi64((long long)(first + i + 8 * (size_t)j)));
+            _mm512_storeu_si512(keys_out + count, _mm512_maskz_compress_epi64(in[j], key[j]));
+            _mm512_storeu_si512(index_out + count, _mm512_maskz_compress_epi64(in[j], at));
+            count += (size_t)__builtin_popcount(in[j]);
+        }
     }
     if (_mm512_movepi64_mask(seen))
         *any = -1;
-    return count + scan_tail(keys, i, n, tau, hits + count, any);
+    return count + dptk_scan_portable(keys + i, n - i, first + i, tau,
+                                      keys_out + count, index_out + count, any);
 }
 
-/* Sixteen byte counters, a byte of each 64-bit lane of a (even steps) and b
- * (odd steps), into the counters of eight keys. */
-AVX512 static inline void flush8(__m512i a, __m512i b, uint32_t *lanes)
-{
-    const __m512i bytes = _mm512_set1_epi64(0x00FF00FF00FF00FF);
-    const __m512i even = _mm512_add_epi64(_mm512_and_si512(a, bytes), _mm512_and_si512(b, bytes));
-    const __m512i odd = _mm512_add_epi64(_mm512_and_si512(_mm512_srli_epi64(a, 8), bytes),
-                                         _mm512_and_si512(_mm512_srli_epi64(b, 8), bytes));
-    /* Four 16-bit sums in one word: a chunk holds 2048 keys, so none carries. */
-    const uint64_t e = (uint64_t)_mm512_reduce_add_epi64(even);
-    const uint64_t o = (uint64_t)_mm512_reduce_add_epi64(odd);
+/* ---- tally --------------------------------------------------------------- */
 
-    for (int j = 0; j < 4; j++) {
-        lanes[2 * j * DPTK_LANES] += (uint32_t)(e >> (16 * j)) & 0xFFFF;
-        lanes[(2 * j + 1) * DPTK_LANES] += (uint32_t)(o >> (16 * j)) & 0xFFFF;
+/* Real counts are mostly a few small values. So each key becomes a byte: its
+ * distance from low plus 0x70, saturated, so that the high bit stands for
+ * distances from 16 up. A table look-up by bytes turns the others into
+ * increments of 16 counters; keys with the high bit are noted in rest[] and
+ * counted one by one. */
+enum { SMALL = 16, NOTES = 4, BASE = 0x70 };
+
+/* Note the set bits: four without a branch, since a branch would miss at every
+ * block, and the rest, if any, in a loop. */
+DPTK_AVX2 static inline size_t note(uint64_t bits, size_t first, uint16_t *rest)
+{
+    const size_t count = (size_t)_mm_popcnt_u64(bits);
+
+    for (size_t k = 0; k < NOTES || k < count; k++) {
+        rest[k] = (uint16_t)(first + _tzcnt_u64(bits));
+        bits = _blsr_u64(bits);
     }
+    return count;
 }
 
-/* Real counts are mostly a few small values. Keys low .. low + 15 are counted
- * in registers: 1 << 8 * off adds to byte `off` of a word, and a shift of 64
- * or more adds nothing. The others are squeezed out and counted one by one.
- * A chunk is 256 steps, even and odd ones apart, so a byte holds at most 128. */
-AVX512 static void tally_avx512(const int64_t *keys, size_t n, int64_t low, size_t span,
-                                uint32_t *lanes)
+/* The packing instructions work within 128-bit lanes: byte t of a block of
+ * 8 vectors of `width` words each is that of this word of the block. */
+static inline size_t place(size_t t, size_t width)
 {
-    const __m512i first = _mm512_set1_epi64(low), one = _mm512_set1_epi64(1);
-    const __m512i sixteen = _mm512_set1_epi64(16), word = _mm512_set1_epi64(64);
-    __m512i acc[4] = {_mm512_setzero_si512(), _mm512_setzero_si512(),
-                      _mm512_setzero_si512(), _mm512_setzero_si512()};
-    int64_t rest[DPTK_CHUNK + 8];
-    size_t left = 0, i = 0;
+    return t / 2 % 8 * width + t / 16 * 2 + t % 2;
+}
 
-    if (span >= 16) {
-        for (; i + 16 <= n; i += 16)
-            for (int half = 0; half < 2; half++) {
-                const __m512i key = _mm512_loadu_si512(keys + i + 8 * half);
-                const __m512i off = _mm512_sub_epi64(key, first);
-                const __mmask8 small = _mm512_cmplt_epu64_mask(off, sixteen);
-                const __m512i shift = _mm512_slli_epi64(off, 3);
-                const __m512i to_low = _mm512_sllv_epi64(one, shift);
-                const __m512i to_high = _mm512_sllv_epi64(one, _mm512_sub_epi64(shift, word));
+DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, int64_t low,
+                                    uint8_t *bytes, uint16_t *rest)
+{
+    const __m256i first = _mm256_set1_epi64x(low);
+    const __m256i wide = _mm256_set1_epi64x(~(int64_t)INT32_MAX);
+    size_t left = 0;
 
-                acc[half] = _mm512_mask_add_epi64(acc[half], small, acc[half], to_low);
-                acc[half + 2] = _mm512_mask_add_epi64(acc[half + 2], small, acc[half + 2], to_high);
-                _mm512_storeu_si512(rest + left,
-                                    _mm512_maskz_compress_epi64((__mmask8)~small, key));
-                left += 8 - (size_t)__builtin_popcount(small);
+    for (size_t i = 0; i < n; i += 32) {
+        const __m256i *p = (const __m256i *)(const void *)(keys + i);
+        __m256i off[8], half[4], some = _mm256_setzero_si256();
+
+        for (int j = 0; j < 8; j++) {
+            off[j] = _mm256_sub_epi64(_mm256_loadu_si256(p + j), first);
+            some = _mm256_or_si256(some, off[j]);
+        }
+        for (int j = 0; j < 4; j++)
+            half[j] = _mm256_castps_si256(_mm256_shuffle_ps(
+                _mm256_castsi256_ps(off[2 * j]), _mm256_castsi256_ps(off[2 * j + 1]), 0x88));
+        __m256i all = _mm256_packus_epi16(_mm256_packs_epi32(half[0], half[1]),
+                                          _mm256_packs_epi32(half[2], half[3]));
+        if (!_mm256_testz_si256(some, wide)) /* the packing lost high bits: nothing is small */
+            all = _mm256_set1_epi8(-1);
+        all = _mm256_adds_epu8(all, _mm256_set1_epi8(BASE));
+        _mm256_storeu_si256((__m256i *)(void *)(bytes + i), all);
+        left += note((uint32_t)_mm256_movemask_epi8(all), i, rest + left);
+    }
+    return left;
+}
+
+DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, int64_t low,
+                                        uint8_t *bytes, uint16_t *rest)
+{
+    const __m512i first = _mm512_set1_epi64(low);
+    const __m512i wide = _mm512_set1_epi64(~(int64_t)INT32_MAX);
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i off[8], half[4], some = _mm512_setzero_si512();
+
+        for (int j = 0; j < 8; j++)
+            off[j] = _mm512_sub_epi64(_mm512_loadu_si512(keys + i + 8 * j), first);
+        for (int j = 0; j < 8; j += 2)
+            some = _mm512_ternarylogic_epi64(some, off[j], off[j + 1], 0xFE); /* OR of three */
+        for (int j = 0; j < 4; j++)
+            half[j] = _mm512_castps_si512(_mm512_shuffle_ps(
+                _mm512_castsi512_ps(off[2 * j]), _mm512_castsi512_ps(off[2 * j + 1]), 0x88));
+        __m512i all = _mm512_packus_epi16(_mm512_packs_epi32(half[0], half[1]),
+                                          _mm512_packs_epi32(half[2], half[3]));
+        if (_mm512_test_epi64_mask(some, wide)) /* as above */
+            all = _mm512_set1_epi8(-1);
+        all = _mm512_adds_epu8(all, _mm512_set1_epi8(BASE));
+        _mm512_storeu_si512(bytes + i, all);
+        left += note(_mm512_movepi8_mask(all), i, rest + left);
+    }
+    return left;
+}
+
+/* How many of the bytes are BASE + off, for each off below SMALL; n a multiple
+ * of RUN vectors. Two counters a byte, which RUN vectors can't wrap, then one,
+ * which a chunk of 64 vectors can't. */
+enum { RUN = 8, PADDED = RUN * 32 };
+
+DPTK_AVX2 static void count_bytes(const uint8_t *bytes, size_t n, uint64_t *small)
+{
+    static const uint8_t entries[SMALL / 2][16] = {
+        {[0] = 0x01, [1] = 0x10},   {[2] = 0x01, [3] = 0x10},   {[4] = 0x01, [5] = 0x10},
+        {[6] = 0x01, [7] = 0x10},   {[8] = 0x01, [9] = 0x10},   {[10] = 0x01, [11] = 0x10},
+        {[12] = 0x01, [13] = 0x10}, {[14] = 0x01, [15] = 0x10},
+    };
+    const __m256i nibble = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
+
+    for (int pair = 0; pair < SMALL / 2; pair += 4) {
+        __m256i table[4], even[4], odd[4];
+
+        for (int j = 0; j < 4; j++) {
+            table[j] = _mm256_broadcastsi128_si256(
+                _mm_loadu_si128((const __m128i *)(const void *)entries[pair + j]));
+            even[j] = odd[j] = zero;
+        }
+        for (size_t i = 0; i < n; i += PADDED) {
+            __m256i both[4] = {zero, zero, zero, zero};
+            for (int k = 0; k < RUN; k++) {
+                const __m256i all =
+                    _mm256_loadu_si256((const __m256i *)(const void *)(bytes + i) + k);
+                for (int j = 0; j < 4; j++)
+                    both[j] = _mm256_add_epi8(both[j], _mm256_shuffle_epi8(table[j], all));
             }
-        flush8(acc[0], acc[1], lanes);
-        flush8(acc[2], acc[3], lanes + 8 * DPTK_LANES);
+            for (int j = 0; j < 4; j++) {
+                const __m256i high = _mm256_srli_epi16(both[j], 4);
+                even[j] = _mm256_add_epi8(even[j], _mm256_and_si256(both[j], nibble));
+                odd[j] = _mm256_add_epi8(odd[j], _mm256_and_si256(high, nibble));
+            }
+        }
+        for (int j = 0; j < 4; j++) { /* two sums of 4 words in the halves of one */
+            const __m256i sums = _mm256_or_si256(
+                _mm256_sad_epu8(even[j], zero), _mm256_slli_epi64(_mm256_sad_epu8(odd[j], zero), 32));
+            const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums),
+                                              _mm256_extracti128_si256(sums, 1));
+            const uint64_t sum = (uint64_t)_mm_cvtsi128_si64(two) +
+                                 (uint64_t)_mm_extract_epi64(two, 1);
+            small[2 * (pair + j)] = sum & UINT32_MAX;
+            small[2 * (pair + j) + 1] = sum >> 32;
+        }
     }
-    dptk_tally_portable(rest, left, low, span, lanes);
-    dptk_tally_portable(keys + i, n - i, low, span, lanes);
+}
+
+typedef size_t narrow_fn(const int64_t *keys, size_t n, int64_t low, uint8_t *bytes,
+                         uint16_t *rest);
+
+/* width: words a vector. */
+static inline size_t tally(narrow_fn *narrow, size_t width, const int64_t *keys, size_t n,
+                           int64_t low, size_t span, uint32_t *lanes)
+{
+    const size_t block = 8 * width, whole = n / block * block;
+    uint8_t bytes[DPTK_CHUNK];
+    uint16_t rest[DPTK_CHUNK + NOTES];
+    int64_t others[DPTK_CHUNK];
+    uint64_t small[SMALL];
+    const size_t left = narrow(keys, whole, low, bytes, rest);
+
+    const size_t padded = (whole + PADDED - 1) / PADDED * PADDED;
+    memset(bytes + whole, 0xFF, padded - whole);
+    count_bytes(bytes, padded, small);
+    for (size_t off = 0; off < SMALL; off++)
+        lanes[(off < span ? off : span) * DPTK_LANES] += (uint32_t)small[off];
+    for (size_t k = 0; k < left; k++)
+        others[k] = keys[rest[k] / block * block + place(rest[k] % block, width)];
+    dptk_tally_portable(others, left, low, span, lanes);
+    dptk_tally_portable(keys + whole, n - whole, low, span, lanes);
+    return left;
+}
+
+static size_t tally_avx2(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes)
+{
+    return tally(narrow_avx2, 4, keys, n, low, span, lanes);
+}
+
+static size_t tally_avx512(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes)
+{
+    return tally(narrow_avx512, 8, keys, n, low, span, lanes);
 }
 #endif
 
 const dptk_cut_kernels dptk_cut_table[] = {
-    {DPTK_SIMD_PORTABLE, always, dptk_scan_portable, dptk_tally_portable},
-#ifdef DPTK_X86
-    {DPTK_SIMD_AVX2, has_avx2, scan_avx2, dptk_tally_portable},
-    {DPTK_SIMD_AVX512, has_avx512, scan_avx512, tally_avx512},
+    {dptk_scan_portable, dptk_tally_portable},
+#if DPTK_X86
+    {scan_avx2, tally_avx2},
+    {scan_avx512, tally_avx512},
 #endif
 };
-
-const int dptk_cut_table_size = (int)(sizeof dptk_cut_table / sizeof dptk_cut_table[0]);
