@@ -7,6 +7,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 cdef extern from "dptk.h" nogil:
     int DPTK_OK, DPTK_TAPE_END, DPTK_SCRATCH, DPTK_UNDECIDED, DPTK_NAN
 
+    # ---- simd.c
+    int dptk_simd_best()
+    int dptk_simd_get()
+    int dptk_simd_set(int level)
+
     # ---- rng.c
     ctypedef struct dptk_rng:
         const uint64_t *next
@@ -14,10 +19,6 @@ cdef extern from "dptk.h" nogil:
         int (*refill)(dptk_rng *rng) noexcept nogil
 
     # ---- cut.c
-    int dptk_simd_best()
-    int dptk_simd_get()
-    int dptk_simd_set(int level)
-
     int DPTK_I8, DPTK_I16, DPTK_I32, DPTK_I64
     int DPTK_U8, DPTK_U16, DPTK_U32, DPTK_U64
     int DPTK_F32, DPTK_F64
