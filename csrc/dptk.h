@@ -128,24 +128,26 @@ int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
 
 /* The m largest elements, in descending order, equal ones by index ascending.
  *
- * Assumed: 1 <= m <= col->n; scratch holds dptk_cut_scratch(m) words.
+ * Assumed: 1 <= m <= col->n; scratch holds dptk_cut_scratch(col->n, m) words.
  * Equivalent: order = np.lexsort((np.arange(n), -keys))[:m]
- * Outputs: keys[m], index[m], and *negative = 1 if any key is < 0.
+ * Outputs: keys[m], index[m], and *negative = 1 if any score is < 0 (never for
+ * an unsigned column, though its 64-bit keys may be; -0.0 is not < 0).
  * Returns DPTK_NAN if any score is NaN.
- * Cost: about one pass; never more than O(n + m log m) whatever the data. */
-size_t dptk_cut_scratch(size_t m);
+ * Cost: about one pass; never more than O(n + m) steps whatever the data. */
+size_t dptk_cut_scratch(size_t n, size_t m);
 int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
              int64_t *keys, int64_t *index, int *negative);
 
 /* Counts of counts: how many elements have each key in [low, low + span).
  *
- * Assumed: table holds span words.
+ * Assumed: table holds span words, scratch dptk_count_keys_scratch(span).
  * Equivalent: table = np.bincount(keys - low, minlength=span)
  * Elements outside the range are not counted; *outside says how many.
- * Cost: one pass, no slower when most elements are equal. */
+ * Returns DPTK_NAN if any score is NaN.
+ * Cost: one pass plus O(span), no slower when most elements are equal. */
+size_t dptk_count_keys_scratch(size_t span);
 int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
                     int64_t *scratch, int64_t *table, int64_t *outside);
-size_t dptk_count_keys_scratch(size_t span);
 
 /* ---- race.c: order statistics of noise over blocks ---------------------- */
 
@@ -189,7 +191,7 @@ typedef struct dptk_pair {
     int64_t key, value;
 } dptk_pair;
 
-/* Working memory: `capacity` blocks and runners, 4 * capacity pairs. */
+/* Working memory: `capacity` blocks and runners, 2 * capacity pairs. */
 typedef struct dptk_race_scratch {
     dptk_block *block;
     dptk_runner *runner;

@@ -188,7 +188,7 @@ static int leads(const race *r)
 
 static dptk_pair *find(const race *r, int64_t key)
 {
-    size_t mask = 4 * r->scratch->capacity - 1;
+    size_t mask = 2 * r->scratch->capacity - 1;
     size_t at = (size_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> 20) & mask;
     while (r->scratch->pair[at].key >= 0 && r->scratch->pair[at].key != key)
         at = (at + 1) & mask;
@@ -198,7 +198,7 @@ static dptk_pair *find(const race *r, int64_t key)
 static int store(race *r, dptk_pair *pair, int64_t key, int64_t value)
 {
     if (pair->key < 0) {
-        if (r->n_pairs == 2 * r->scratch->capacity) return DPTK_SCRATCH;
+        if (r->n_pairs == r->scratch->capacity) return DPTK_SCRATCH;
         r->n_pairs++;
     }
     pair->key = key;
@@ -377,7 +377,7 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
               .scale = scale, .error_factor = error_factor,
               .base = field->m ? field->key[0] : field->stop_key};
     int status;
-    for (size_t i = 0; i < 4 * scratch->capacity; i++) scratch->pair[i].key = -1;
+    memset(scratch->pair, 0xff, 2 * scratch->capacity * sizeof *scratch->pair); /* keys -1 */
     *picked = 0;
     status = start_blocks(&r, k);
     while (status == DPTK_OK && *picked < k && r.n_runners) {

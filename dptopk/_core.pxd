@@ -7,6 +7,11 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 cdef extern from "dptk.h" nogil:
     int DPTK_OK, DPTK_TAPE_END, DPTK_SCRATCH, DPTK_UNDECIDED, DPTK_NAN
 
+    # ---- simd.c
+    int dptk_simd_best()
+    int dptk_simd_get()
+    int dptk_simd_set(int level)
+
     # ---- rng.c
     ctypedef struct dptk_rng:
         const uint64_t *next
@@ -37,11 +42,46 @@ cdef extern from "dptk.h" nogil:
     void dptk_chacha_wipe(dptk_chacha *c)
     void dptk_wipe(void *memory, size_t n)
 
-    # ---- simd.c
-    int dptk_simd_best()
-    int dptk_simd_get()
-    int dptk_simd_set(int level)
-
     # ---- cut.c
+    int DPTK_I8, DPTK_I16, DPTK_I32, DPTK_I64
+    int DPTK_U8, DPTK_U16, DPTK_U32, DPTK_U64
+    int DPTK_F32, DPTK_F64
+    ctypedef struct dptk_column:
+        const char *data
+        ptrdiff_t stride
+        size_t n
+        int type
+
+    int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
+    size_t dptk_cut_scratch(size_t n, size_t m)
+    int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
+                 int64_t *keys, int64_t *index, int *negative)
+    size_t dptk_count_keys_scratch(size_t span)
+    int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
+                        int64_t *scratch, int64_t *table, int64_t *outside)
 
     # ---- race.c
+    int DPTK_GUMBEL, DPTK_STOP
+    ctypedef struct dptk_field:
+        const int64_t *key
+        const int64_t *index
+        const double *offset
+        size_t m
+        int real
+        const dptk_column *tail
+        int stop
+        int64_t stop_key
+        double stop_offset
+    ctypedef struct dptk_block:
+        pass
+    ctypedef struct dptk_runner:
+        pass
+    ctypedef struct dptk_pair:
+        pass
+    ctypedef struct dptk_race_scratch:
+        dptk_block *block
+        dptk_runner *runner
+        dptk_pair *pair
+        size_t capacity
+    int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+                  double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)

@@ -1,5 +1,7 @@
 """Types of the extension module."""
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -42,5 +44,30 @@ class GeneratorSource(BufferedSource):
     def __init__(self, generator: np.random.Generator) -> None: ...
 
 # ---- cut.c
+def keys(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]: ...
+def cut(
+    counts: npt.NDArray[Any], m: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]: ...
+def count_keys(
+    counts: npt.NDArray[Any], low: int, span: int
+) -> tuple[npt.NDArray[np.int64], int]: ...
 
 # ---- race.c
+STOP: int
+NOISES: dict[str, int]
+error_factor: float
+
+def race(
+    source: Source,
+    key: npt.NDArray[np.int64],
+    index: npt.NDArray[np.int64],
+    k: int,
+    scale: float,
+    noise: int,
+    real: bool = False,
+    tail: npt.NDArray[Any] | None = None,
+    offset: npt.NDArray[np.float64] | None = None,
+    stop: bool = False,
+    stop_key: int = 0,
+    stop_offset: float = 0.0,
+) -> npt.NDArray[np.int64] | None: ...

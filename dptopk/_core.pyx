@@ -10,9 +10,10 @@ import os
 import numpy as np
 
 cimport cython
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_REFCNT
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
 from dptopk.errors import RandomnessError, TapeEndError
@@ -320,4 +321,194 @@ cdef class GeneratorSource(BufferedSource):
 
 # ---- cut.c
 
+
+cdef int column_type(const Py_buffer *view) noexcept:
+    """Element type of a buffer as dptk.h names it, or -1."""
+    cdef const char *code = view.format
+    cdef int log_size = 0
+    while 1 << log_size < view.itemsize:
+        log_size += 1
+    if code[0] == c"@" or code[0] == c"=":
+        code += 1
+    if code[0] == 0 or code[1] != 0 or view.itemsize > 8:
+        return -1
+    if code[0] in b"bhilqn":
+        return DPTK_I8 + log_size
+    if code[0] in b"?BHILQN":
+        return DPTK_U8 + log_size
+    if code[0] == c"f":
+        return DPTK_F32
+    if code[0] == c"d":
+        return DPTK_F64
+    return -1
+
+
+cdef int column_of(object counts, Py_buffer *view, dptk_column *col) except -1:
+    """Describe a 1-D array to C. The view keeps it alive: release it after use."""
+    PyObject_GetBuffer(counts, view, PyBUF_STRIDES | PyBUF_FORMAT)
+    col.type = column_type(view)
+    if view.ndim != 1 or col.type < 0:
+        PyBuffer_Release(view)
+        raise TypeError("counts must be a 1-D array of native integers, float32 or float64")
+    col.data = <const char *>view.buf
+    col.stride = view.strides[0]
+    col.n = <size_t>view.shape[0]
+    return 0
+
+
+cdef int64_t *scratch_words(size_t words) except NULL:
+    cdef int64_t *scratch = <int64_t *>malloc(words * sizeof(int64_t))
+    if scratch == NULL:
+        raise MemoryError
+    return scratch
+
+
+cdef int raise_nan(int status) except -1:
+    if status == DPTK_NAN:
+        raise ValueError("counts must not contain NaN")
+    return 0
+
+
+def keys(counts):
+    """One int64 per score, which orders as the scores do."""
+    cdef Py_buffer view
+    cdef dptk_column col
+    cdef int64_t[::1] out
+    cdef int status
+    column_of(counts, &view, &col)
+    try:
+        result = np.empty(col.n, dtype=np.int64)
+        if col.n == 0:
+            return result
+        out = result
+        with nogil:
+            status = dptk_keys(&col, 0, col.n, &out[0])
+        raise_nan(status)
+        return result
+    finally:
+        PyBuffer_Release(&view)
+
+
+def cut(counts, size_t m):
+    """(keys, index, negative) of the m largest, 1 <= m <= len(counts)."""
+    cdef Py_buffer view
+    cdef dptk_column col
+    cdef int64_t[::1] keys_out, index_out
+    cdef int64_t *scratch = NULL
+    cdef int status, negative = 0
+    column_of(counts, &view, &col)
+    try:
+        if not 1 <= m <= col.n:
+            raise ValueError("m must be between 1 and the number of counts")
+        keys_array = np.empty(m, dtype=np.int64)
+        index_array = np.empty(m, dtype=np.int64)
+        keys_out, index_out = keys_array, index_array
+        scratch = scratch_words(dptk_cut_scratch(col.n, m))
+        with nogil:
+            status = dptk_cut(&col, m, scratch, &keys_out[0], &index_out[0], &negative)
+        raise_nan(status)
+        return keys_array, index_array, negative != 0
+    finally:
+        free(scratch)
+        PyBuffer_Release(&view)
+
+
+def count_keys(counts, int64_t low, size_t span):
+    """(table, outside): how many scores have each key in [low, low + span)."""
+    cdef Py_buffer view
+    cdef dptk_column col
+    cdef int64_t[::1] table_out
+    cdef int64_t *scratch = NULL
+    cdef int64_t outside = 0
+    cdef int status
+    column_of(counts, &view, &col)
+    try:
+        table = np.empty(span + 1, dtype=np.int64)  # never empty, so that it has an address
+        table_out = table
+        scratch = scratch_words(dptk_count_keys_scratch(span))
+        with nogil:
+            status = dptk_count_keys(&col, low, span, scratch, &table_out[0], &outside)
+        raise_nan(status)
+        return table[:span], outside
+    finally:
+        free(scratch)
+        PyBuffer_Release(&view)
+
+
 # ---- race.c
+
+STOP = DPTK_STOP
+NOISES = {"gumbel": DPTK_GUMBEL}
+
+# Multiplies the error bounds of every race: tests raise it, so that the exact
+# replay runs often.
+error_factor = 1.0
+
+
+def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssize_t k,
+         double scale, int noise, bint real=False, tail=None,
+         const double[::1] offset=None, bint stop=False, int64_t stop_key=0,
+         double stop_offset=0.0):
+    """Return the items picked as an int64 array, or None if undecided: dptk_race."""
+    cdef dptk_field field
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef dptk_race_scratch scratch
+    cdef size_t capacity = 256, picked = 0
+    cdef double factor = error_factor
+    cdef int status = DPTK_SCRATCH
+    cdef int64_t[::1] item = np.empty(k, dtype=np.int64)
+    field.m = key.shape[0]
+    field.key = &key[0] if field.m else NULL
+    field.index = &index[0] if field.m else NULL
+    field.offset = NULL if offset is None else &offset[0]
+    field.real = real
+    field.stop = stop
+    field.stop_key = stop_key
+    field.stop_offset = stop_offset
+    field.tail = NULL
+    while capacity < <size_t>(2 * k + 64) or (offset is not None and capacity < field.m + 2):
+        capacity *= 2
+    scratch.block = NULL
+    if tail is not None:
+        column_of(tail, &view, &column)
+        field.tail = &column
+    try:
+        while True:
+            if status == DPTK_SCRATCH:
+                allocate(&scratch, capacity)
+                capacity *= 4
+            source.rewind()
+            with nogil:
+                status = dptk_race(source.rng, &field, k, scale, noise, factor,
+                                   &scratch, &item[0], &picked)
+            if status == DPTK_TAPE_END:
+                source.extend()
+            elif status != DPTK_SCRATCH:
+                break
+    finally:
+        free(scratch.block)
+        if tail is not None:
+            PyBuffer_Release(&view)
+    if status == DPTK_UNDECIDED:
+        return None
+    raise_nan(status)
+    return np.asarray(item)[:picked]
+
+
+cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:
+    """Give the scratch `capacity` places, in one piece of memory."""
+    cdef size_t blocks = capacity * sizeof(dptk_block)
+    cdef size_t runners = capacity * sizeof(dptk_runner)
+    cdef size_t pairs = 2 * capacity * sizeof(dptk_pair)
+    cdef char *memory
+    free(scratch.block)
+    scratch.block = NULL
+    memory = <char *>malloc(blocks + runners + pairs)
+    if memory == NULL:
+        raise MemoryError
+    scratch.block = <dptk_block *>memory
+    scratch.runner = <dptk_runner *>(memory + blocks)
+    scratch.pair = <dptk_pair *>(memory + blocks + runners)
+    scratch.capacity = capacity
+    return 0

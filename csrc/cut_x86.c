@@ -1,0 +1,256 @@
+/* cut_x86.c - the AVX2 and AVX-512 forms of the two loops of cut_impl.h, and
+ * the table of all forms. Every level gives the same bits. */
+#include "cut_impl.h"
+
+#if DPTK_X86
+#include <immintrin.h>
+#include <string.h>
+
+/* ---- scan ---------------------------------------------------------------- */
+
+DPTK_AVX2 static size_t scan_avx2(const int64_t *keys, size_t n, size_t first, int64_t tau,
+                                  int64_t *keys_out, int64_t *index_out, int64_t *any)
+{
+    const __m256i bound = _mm256_set1_epi64x(tau);
+    __m256i seen = _mm256_setzero_si256();
+    size_t count = 0, i = 0;
+
+    for (; i + 16 <= n; i += 16) {
+        const __m256i *p = (const __m256i *)(const void *)(keys + i);
+        const __m256i a = _mm256_loadu_si256(p), b = _mm256_loadu_si256(p + 1);
+        const __m256i c = _mm256_loadu_si256(p + 2), d = _mm256_loadu_si256(p + 3);
+        const __m256i ga = _mm256_cmpgt_epi64(a, bound), gb = _mm256_cmpgt_epi64(b, bound);
+        const __m256i gc = _mm256_cmpgt_epi64(c, bound), gd = _mm256_cmpgt_epi64(d, bound);
+        const __m256i some = _mm256_or_si256(_mm256_or_si256(ga, gb), _mm256_or_si256(gc, gd));
+
+        seen = _mm256_or_si256(seen, _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)));
+        if (_mm256_testz_si256(some, some))
+            continue;
+        uint32_t bits = (uint32_t)(_mm256_movemask_pd(_mm256_castsi256_pd(ga)) |
+                                   _mm256_movemask_pd(_mm256_castsi256_pd(gb)) << 4 |
+                                   _mm256_movemask_pd(_mm256_castsi256_pd(gc)) << 8 |
+                                   _mm256_movemask_pd(_mm256_castsi256_pd(gd)) << 12);
+        for (; bits; bits &= bits - 1) {
+            const size_t at = i + (size_t)__builtin_ctz(bits);
+            keys_out[count] = keys[at];
+            index_out[count++] = (int64_t)(first + at);
+        }
+    }
+    if (_mm256_movemask_pd(_mm256_castsi256_pd(seen)))
+        *any = -1;
+    return count + dptk_scan_portable(keys + i, n - i, first + i, tau,
+                                      keys_out + count, index_out + count, any);
+}
+
+DPTK_AVX512 static size_t scan_avx512(const int64_t *keys, size_t n, size_t first, int64_t tau,
+                                      int64_t *keys_out, int64_t *index_out, int64_t *any)
+{
+    const __m512i bound = _mm512_set1_epi64(tau);
+    const __m512i iota = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
+    __m512i seen = _mm512_setzero_si512();
+    size_t count = 0, i = 0;
+
+    for (; i + 32 <= n; i += 32) {
+        __m512i key[4];
+        __mmask8 in[4];
+        for (int j = 0; j < 4; j++) {
+            key[j] = _mm512_loadu_si512(keys + i + 8 * j);
+            in[j] = _mm512_cmpgt_epi64_mask(key[j], bound);
+        }
+        seen = _mm512_ternarylogic_epi64(seen, key[0], key[1], 0xFE); /* 0xFE: OR of three */
+        seen = _mm512_ternarylogic_epi64(seen, key[2], key[3], 0xFE);
+        if (_mm512_kortestz(_mm512_kunpackb(in[0], in[1]), _mm512_kunpackb(in[2], in[3])))
+            continue;
+        for (int j = 0; j < 4; j++) {
+            const __m512i at = _mm512_add_epi64(
+                iota, _mm512_set1_epi64((long long)(first + i + 8 * (size_t)j)));
+            _mm512_storeu_si512(keys_out + count, _mm512_maskz_compress_epi64(in[j], key[j]));
+            _mm512_storeu_si512(index_out + count, _mm512_maskz_compress_epi64(in[j], at));
+            count += (size_t)__builtin_popcount(in[j]);
+        }
+    }
+    if (_mm512_movepi64_mask(seen))
+        *any = -1;
+    return count + dptk_scan_portable(keys + i, n - i, first + i, tau,
+                                      keys_out + count, index_out + count, any);
+}
+
+/* ---- tally --------------------------------------------------------------- */
+
+/* Real counts are mostly a few small values. So each key becomes a byte: its
+ * distance from low plus 0x70, saturated, so that the high bit stands for
+ * distances from 16 up. A table look-up by bytes turns the others into
+ * increments of 16 counters; keys with the high bit are noted in rest[] and
+ * counted one by one. */
+enum { SMALL = 16, NOTES = 4, BASE = 0x70 };
+
+/* Note the set bits: four without a branch, since a branch would miss at every
+ * block, and the rest, if any, in a loop. */
+DPTK_AVX2 static inline size_t note(uint64_t bits, size_t first, uint16_t *rest)
+{
+    const size_t count = (size_t)_mm_popcnt_u64(bits);
+
+    for (size_t k = 0; k < NOTES || k < count; k++) {
+        rest[k] = (uint16_t)(first + _tzcnt_u64(bits));
+        bits = _blsr_u64(bits);
+    }
+    return count;
+}
+
+/* The packing instructions work within 128-bit lanes: byte t of a block of
+ * 8 vectors of `width` words each is that of this word of the block. */
+static inline size_t place(size_t t, size_t width)
+{
+    return t / 2 % 8 * width + t / 16 * 2 + t % 2;
+}
+
+DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, int64_t low,
+                                    uint8_t *bytes, uint16_t *rest)
+{
+    const __m256i first = _mm256_set1_epi64x(low);
+    const __m256i wide = _mm256_set1_epi64x(~(int64_t)INT32_MAX);
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i += 32) {
+        const __m256i *p = (const __m256i *)(const void *)(keys + i);
+        __m256i off[8], half[4], some = _mm256_setzero_si256();
+
+        for (int j = 0; j < 8; j++) {
+            off[j] = _mm256_sub_epi64(_mm256_loadu_si256(p + j), first);
+            some = _mm256_or_si256(some, off[j]);
+        }
+        for (int j = 0; j < 4; j++)
+            half[j] = _mm256_castps_si256(_mm256_shuffle_ps(
+                _mm256_castsi256_ps(off[2 * j]), _mm256_castsi256_ps(off[2 * j + 1]), 0x88));
+        __m256i all = _mm256_packus_epi16(_mm256_packs_epi32(half[0], half[1]),
+                                          _mm256_packs_epi32(half[2], half[3]));
+        if (!_mm256_testz_si256(some, wide)) /* the packing lost high bits: nothing is small */
+            all = _mm256_set1_epi8(-1);
+        all = _mm256_adds_epu8(all, _mm256_set1_epi8(BASE));
+        _mm256_storeu_si256((__m256i *)(void *)(bytes + i), all);
+        left += note((uint32_t)_mm256_movemask_epi8(all), i, rest + left);
+    }
+    return left;
+}
+
+DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, int64_t low,
+                                        uint8_t *bytes, uint16_t *rest)
+{
+    const __m512i first = _mm512_set1_epi64(low);
+    const __m512i wide = _mm512_set1_epi64(~(int64_t)INT32_MAX);
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i += 64) {
+        __m512i off[8], half[4], some = _mm512_setzero_si512();
+
+        for (int j = 0; j < 8; j++)
+            off[j] = _mm512_sub_epi64(_mm512_loadu_si512(keys + i + 8 * j), first);
+        for (int j = 0; j < 8; j += 2)
+            some = _mm512_ternarylogic_epi64(some, off[j], off[j + 1], 0xFE); /* OR of three */
+        for (int j = 0; j < 4; j++)
+            half[j] = _mm512_castps_si512(_mm512_shuffle_ps(
+                _mm512_castsi512_ps(off[2 * j]), _mm512_castsi512_ps(off[2 * j + 1]), 0x88));
+        __m512i all = _mm512_packus_epi16(_mm512_packs_epi32(half[0], half[1]),
+                                          _mm512_packs_epi32(half[2], half[3]));
+        if (_mm512_test_epi64_mask(some, wide)) /* as above */
+            all = _mm512_set1_epi8(-1);
+        all = _mm512_adds_epu8(all, _mm512_set1_epi8(BASE));
+        _mm512_storeu_si512(bytes + i, all);
+        left += note(_mm512_movepi8_mask(all), i, rest + left);
+    }
+    return left;
+}
+
+/* How many of the bytes are BASE + off, for each off below SMALL; n a multiple
+ * of RUN vectors. Two counters a byte, which RUN vectors can't wrap, then one,
+ * which a chunk of 64 vectors can't. */
+enum { RUN = 8, PADDED = RUN * 32 };
+
+DPTK_AVX2 static void count_bytes(const uint8_t *bytes, size_t n, uint64_t *small)
+{
+    static const uint8_t entries[SMALL / 2][16] = {
+        {[0] = 0x01, [1] = 0x10},   {[2] = 0x01, [3] = 0x10},   {[4] = 0x01, [5] = 0x10},
+        {[6] = 0x01, [7] = 0x10},   {[8] = 0x01, [9] = 0x10},   {[10] = 0x01, [11] = 0x10},
+        {[12] = 0x01, [13] = 0x10}, {[14] = 0x01, [15] = 0x10},
+    };
+    const __m256i nibble = _mm256_set1_epi8(15), zero = _mm256_setzero_si256();
+
+    for (int pair = 0; pair < SMALL / 2; pair += 4) {
+        __m256i table[4], even[4], odd[4];
+
+        for (int j = 0; j < 4; j++) {
+            table[j] = _mm256_broadcastsi128_si256(
+                _mm_loadu_si128((const __m128i *)(const void *)entries[pair + j]));
+            even[j] = odd[j] = zero;
+        }
+        for (size_t i = 0; i < n; i += PADDED) {
+            __m256i both[4] = {zero, zero, zero, zero};
+            for (int k = 0; k < RUN; k++) {
+                const __m256i all =
+                    _mm256_loadu_si256((const __m256i *)(const void *)(bytes + i) + k);
+                for (int j = 0; j < 4; j++)
+                    both[j] = _mm256_add_epi8(both[j], _mm256_shuffle_epi8(table[j], all));
+            }
+            for (int j = 0; j < 4; j++) {
+                const __m256i high = _mm256_srli_epi16(both[j], 4);
+                even[j] = _mm256_add_epi8(even[j], _mm256_and_si256(both[j], nibble));
+                odd[j] = _mm256_add_epi8(odd[j], _mm256_and_si256(high, nibble));
+            }
+        }
+        for (int j = 0; j < 4; j++) { /* two sums of 4 words in the halves of one */
+            const __m256i sums = _mm256_or_si256(
+                _mm256_sad_epu8(even[j], zero), _mm256_slli_epi64(_mm256_sad_epu8(odd[j], zero), 32));
+            const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums),
+                                              _mm256_extracti128_si256(sums, 1));
+            const uint64_t sum = (uint64_t)_mm_cvtsi128_si64(two) +
+                                 (uint64_t)_mm_extract_epi64(two, 1);
+            small[2 * (pair + j)] = sum & UINT32_MAX;
+            small[2 * (pair + j) + 1] = sum >> 32;
+        }
+    }
+}
+
+typedef size_t narrow_fn(const int64_t *keys, size_t n, int64_t low, uint8_t *bytes,
+                         uint16_t *rest);
+
+/* width: words a vector. */
+static inline size_t tally(narrow_fn *narrow, size_t width, const int64_t *keys, size_t n,
+                           int64_t low, size_t span, uint32_t *lanes)
+{
+    const size_t block = 8 * width, whole = n / block * block;
+    uint8_t bytes[DPTK_CHUNK];
+    uint16_t rest[DPTK_CHUNK + NOTES];
+    int64_t others[DPTK_CHUNK];
+    uint64_t small[SMALL];
+    const size_t left = narrow(keys, whole, low, bytes, rest);
+
+    const size_t padded = (whole + PADDED - 1) / PADDED * PADDED;
+    memset(bytes + whole, 0xFF, padded - whole);
+    count_bytes(bytes, padded, small);
+    for (size_t off = 0; off < SMALL; off++)
+        lanes[(off < span ? off : span) * DPTK_LANES] += (uint32_t)small[off];
+    for (size_t k = 0; k < left; k++)
+        others[k] = keys[rest[k] / block * block + place(rest[k] % block, width)];
+    dptk_tally_portable(others, left, low, span, lanes);
+    dptk_tally_portable(keys + whole, n - whole, low, span, lanes);
+    return left;
+}
+
+static size_t tally_avx2(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes)
+{
+    return tally(narrow_avx2, 4, keys, n, low, span, lanes);
+}
+
+static size_t tally_avx512(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes)
+{
+    return tally(narrow_avx512, 8, keys, n, low, span, lanes);
+}
+#endif
+
+const dptk_cut_kernels dptk_cut_table[] = {
+    {dptk_scan_portable, dptk_tally_portable},
+#if DPTK_X86
+    {scan_avx2, tally_avx2},
+    {scan_avx512, tally_avx512},
+#endif
+};
