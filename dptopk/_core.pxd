@@ -16,3 +16,8 @@ cdef extern from "dptk.h" nogil:
     # ---- cut.c
 
     # ---- race.c
+
+    # ---- adaptive.c
+    size_t dptk_adaptive_scratch(size_t m, size_t capacity)
+    int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
+                      double *scratch, double *out, size_t *n_out)
