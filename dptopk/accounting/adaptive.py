@@ -16,11 +16,13 @@ What is computed is an upper bound U_j of V_j at multiples of h = e/m.
    them. The error of a step is O(h^2), as V_j is smooth but for its kinks.
 2. x - t and x - t + e differ by m places: as t moves through a cell of width
    h, both move through one cell each. There, with z = e^t, the objective is
-   A + B z + C/z. With s = 1 + w (e^h - 1), w from 1 at... 0 and 1 at the ends,
-   it equals their chord in w plus K w (1-w)/s, K = fall of P times
-   ((e^h - 1) gap + bend), gap and bend being the difference of the two lines
-   and of their drops. As s >= 1, a parabola bounds it, with its peak in closed
-   form. So U_j(x) is at least the supremum over all t, not only over a grid.
+   A + B z + C/z. Let w in [0, 1] run over the cell with 1 + w (e^h - 1) = s
+   proportional to 1/z. Then the objective is the chord in w of its end values
+   plus K w (1-w)/s, where K is the fall of P across the cell times
+   (e^h - 1) gap + bend; gap is the first value function less the second at the
+   upper t, bend the rise of the first from lower to upper t less that of the
+   second. As s >= 1, a parabola bounds it, with its peak in closed form. So
+   U_j(x) is at least the supremum over all t, not only over a grid.
    The same argument on a block of cells gives a bound by which most blocks are
    skipped.
 3. Exchanging the neighbours turns losses {t, t-e} into {e-t, -t}, again a
@@ -36,8 +38,8 @@ What is computed is an upper bound U_j of V_j at multiples of h = e/m.
    `bend` subtracts; its error is at most 4 units of the larger value at the
    lower end, and 8 are added.
 
-Stopping early is covered (t = 0 with certainty of no loss is dominated), and
-so is a smaller range. The bound for steps fixed in advance is lower and is not
+Stopping early is covered: t = 0 has P = 1, a step without loss. A smaller
+range is covered too, being a special case. The bound for steps fixed in advance is lower and is not
 valid for peeling, where each pick depends on those before.
 """
 
@@ -60,7 +62,7 @@ _FLOOR = 1e-6  # as a share of delta
 
 def cells_for(steps: int) -> int:
     """Cells per range: fewer for more steps, so that the error too grows with steps."""
-    return 64 if steps <= 128 else 32 if steps <= 1024 else 16
+    return 64 if steps <= 128 else 32 if steps <= 1024 else 16 if steps <= 2048 else 8
 
 
 def one_step(epsilon_step: float, delta: float) -> float:
@@ -95,8 +97,8 @@ def recursion(epsilon_step: float, steps: int, delta: float, cells: int) -> floa
 def adaptive(epsilon_step: float, steps: int, delta: float) -> float:
     """Certified total of adaptive epsilon_step-bounded-range steps.
 
-    Beyond MAX_STEPS steps, an epsilon_step of 8, or too large a table, the best closed
-    form stands in.
+    Beyond MAX_STEPS steps, an epsilon_step of 8, or too large a table, the least of
+    the other bounds stands in.
     """
     groups = ((epsilon_step, steps),)
     if delta == 0.0:

@@ -67,7 +67,7 @@ def bounded_range(groups: Groups, delta: float) -> float:
 
 
 def _mean_loss(epsilon: float) -> float:
-    """x - 1 - ln x at x = e/(1 - exp(-e)): the largest mean loss of a bounded-range step.
+    """Largest mean loss of a bounded-range step: x - 1 - ln x at x = e/(1 - exp(-e)).
 
     With s = e/2 this is s coth s - 1 + ln(sinh(s)/s); its Taylor series
     alternates, and stops here after a positive term.
@@ -93,7 +93,7 @@ def bounded_range_2020(groups: Groups, delta: float) -> float:
 
 
 def _renyi_order(rho: float, log_inverse_delta: float) -> float:
-    """a = order - 1 that minimises `zcdp`: the root of rho a^2 + ln(1 + a) = ln(1/delta).
+    """Order less 1 that minimises `zcdp`: the root a of rho a^2 + ln(1 + a) = ln(1/delta).
 
     In s = ln a the left side is convex and increasing, so Newton's steps from
     the right of the root never pass it. Any a gives a valid bound.
@@ -111,7 +111,7 @@ def _renyi_order(rho: float, log_inverse_delta: float) -> float:
 
 
 def zcdp(groups: Groups, delta: float) -> float:
-    """An epsilon-bounded-range step is epsilon^2/8-zCDP (Cesar and Rogers 2021).
+    """Cesar and Rogers (2021): an epsilon-bounded-range step is epsilon^2/8-zCDP.
 
     The sum rho of these becomes (epsilon, delta) at the best order 1 + a:
     rho (1 + a) + ln(a/(1 + a)) - (ln delta + ln(1 + a))/a (Canonne, Kamath and
@@ -121,6 +121,8 @@ def zcdp(groups: Groups, delta: float) -> float:
         return basic(groups)
     norm = _norm(groups)
     rho = max(norm * norm / 8, 1e-300)
+    if rho >= basic(groups):
+        return basic(groups)
     log_inverse_delta = _log_inverse(delta)
     a = _renyi_order(rho, log_inverse_delta)
     terms = (rho * (1 + a), -math.log1p(1 / a), log_inverse_delta / a, -math.log1p(a) / a)

@@ -2,8 +2,9 @@
 
 import math
 import numbers
+import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
 from dptopk.accounting import adaptive as recursion
@@ -25,6 +26,7 @@ _TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
     ),
 }
 METHODS = tuple(_TOTALS)
+_MAX = sys.float_info.max
 _EQUAL_STEPS_ONLY = ("bounded_range_2020", "adaptive")
 
 
@@ -56,7 +58,7 @@ def _check(steps: object, delta: object, method: object) -> tuple[int, float, st
 def _group(epsilon_step: float | Sequence[float], steps: int, method: str) -> closed.Groups:
     if isinstance(epsilon_step, numbers.Real):
         return ((_positive("epsilon_step", epsilon_step), steps),)
-    if isinstance(epsilon_step, str) or not hasattr(epsilon_step, "__iter__"):
+    if isinstance(epsilon_step, str) or not isinstance(epsilon_step, Iterable):
         raise TypeError(
             f"epsilon_step must be a number or a sequence, got {type(epsilon_step).__name__}"
         )
@@ -106,7 +108,12 @@ def total_epsilon(
     1.0
     """
     steps, delta, method = _check(steps, delta, method)
-    return _TOTALS[method](_group(epsilon_step, steps, method), delta)
+    return _total(_group(epsilon_step, steps, method), delta, method)
+
+
+@lru_cache(maxsize=4096)
+def _total(groups: closed.Groups, delta: float, method: str) -> float:
+    return _TOTALS[method](groups, delta)
 
 
 def step_epsilon(epsilon: float, steps: int, delta: float, method: str = "best") -> float:
@@ -126,8 +133,9 @@ def step_epsilon(epsilon: float, steps: int, delta: float, method: str = "best")
     Returns
     -------
     float
-        epsilon_step with total_epsilon(epsilon_step, steps, delta, method) <= epsilon,
-        and no larger double beyond the last few for which it holds. Results are cached.
+        epsilon_step with total_epsilon(epsilon_step, steps, delta, method) <= epsilon, at
+        most two units in the last place below the largest such double (8 for "adaptive"
+        and "best", 32 past 128 steps). Results are cached.
 
     Raises
     ------
@@ -158,72 +166,57 @@ def _step_epsilon(epsilon: float, steps: int, delta: float, method: str) -> floa
     def total(epsilon_step: float) -> float:
         return _TOTALS[method](((epsilon_step, steps),), delta)
 
-    guess = target / steps
-    if method in ("adaptive", "best") and 1 < steps <= recursion.MAX_STEPS and delta > 0.0:
-        guess = _adaptive_guess(target, steps, delta)
-    return largest(total, target, guess)
+    if method in ("adaptive", "best") and steps > 1 and delta > 0.0:
+        # A few per cent more than zCDP affords; the last digits are not worth the tables.
+        guess = 1.065 * _step_epsilon(target, steps, delta, "zcdp")
+        return largest(total, target, guess, ulps=8 if steps <= 128 else 32)
+    return largest(total, target, target / steps, ulps=2)
 
 
-def _adaptive_guess(target: float, steps: int, delta: float) -> float:
-    """Root on a table eight to four times coarser, a fraction of a percent below."""
-    low = _step_epsilon(target, steps, delta, "zcdp")
+def largest(total: Callable[[float], float], target: float, guess: float, *, ulps: int) -> float:
+    """Largest double with total(double) <= target, less at most `ulps`, for increasing total.
 
-    def coarse(epsilon_step: float) -> float:
-        return recursion.recursion(epsilon_step, steps, delta, 8)
-
-    return largest(coarse, target, 1.06 * low, tolerance=1e-6)
-
-
-def largest(
-    total: Callable[[float], float], target: float, guess: float, tolerance: float = 0.0
-) -> float:
-    """Largest double with total(double) <= target, for an increasing total.
-
-    Keeps low and high around the change, by secants that aim past the root on
-    the side not yet tight, and by halving where these do not help. Stops
-    at neighbouring doubles or at a relative width of `tolerance`.
+    `low` always affords the target and `high` never does. Secants close in; at the
+    root they aim past it, so that both ends move; a bracket that has not
+    halved in four tries is halved.
     """
-    low, high = _bracket(total, target, guess)
-    (low_x, low_gap), (high_x, high_gap) = low, high
-    previous = math.inf
+    low, high = 0.0, math.inf
+    x, before, checkpoint, tries = guess, (0.0, -target), math.inf, 0
     while True:
-        width = high_x - low_x
-        limit = max(2 * math.ulp(low_x), tolerance * low_x)
-        if width <= limit:
-            return low_x
-        middle = low_x + width / 2 if high_x < 2 * low_x else math.sqrt(low_x) * math.sqrt(high_x)
-        if width <= previous / 2 and math.isfinite(high_gap):
-            share = -low_gap / (high_gap - low_gap)
-            aim = low_x + share * width
-            # Past the root by a little of the width: then the other end moves too.
-            aim += (0.001 if share < 0.5 else -0.001) * width
-            middle = min(max(aim, low_x + limit / 2), high_x - limit / 2)
-            middle = min(max(middle, math.nextafter(low_x, high_x)), math.nextafter(high_x, low_x))
-        previous = width
-        gap = total(middle) - target
-        if gap <= 0.0:
-            low_x, low_gap = middle, gap
-        else:
-            high_x, high_gap = middle, gap
-
-
-def _bracket(
-    total: Callable[[float], float], target: float, guess: float
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Places left and right of the change, with total - target there."""
-    x, factor = max(guess, math.ulp(0.0)), 1.004
-    gap = total(x) - target
-    upward = gap <= 0.0
-    while True:
-        other = x * factor if upward else x / factor
-        if other == x:
-            other = math.nextafter(x, math.inf if upward else 0.0)
-        if other == 0.0:
+        if x == 0.0:
             raise ValueError(f"epsilon {target} is too small to share among the steps")
-        other_gap = total(other) - target
-        if (other_gap <= 0.0) != upward:
-            return ((x, gap), (other, other_gap)) if upward else ((other, other_gap), (x, gap))
-        x, gap, factor = other, other_gap, min(factor * factor, 16.0)
+        gap = total(x) - target
+        if gap <= 0.0:
+            low = x
+        else:
+            high = x
+        if low == _MAX or high - low <= ulps * math.ulp(low):
+            return low
+        tries += 1
+        aim = _secant(x, gap, *before, ulps) if tries < 5 else math.nan
+        if high - low < checkpoint / 2 or tries >= 5:
+            checkpoint, tries = high - low, 0
+        before = (x, gap)
+        x = aim if low < aim < high else _halve(low, high)
+
+
+def _secant(x: float, gap: float, other: float, other_gap: float, ulps: int) -> float:
+    """Where the line through two points meets 0, or somewhat past it when near; else NaN."""
+    rise, run = gap - other_gap, x - other
+    if not math.isfinite(rise) or rise == 0.0 or rise * run < 0.0:
+        return math.nan
+    move = -gap / rise * run
+    if abs(move) < 1e-13 * x:
+        move = 2 * move + (ulps if gap <= 0.0 else -ulps) * 0.75 * math.ulp(x)
+    return min(max(x + move, x / 16), 16 * x, _MAX)
+
+
+def _halve(low: float, high: float) -> float:
+    if math.isinf(high):
+        return min(16 * low, _MAX)
+    if high > 2 * low:
+        return math.sqrt(low) * math.sqrt(high) if low > 0.0 else high / 16
+    return low + (high - low) / 2
 
 
 def cost_table(epsilon: float, steps: int, delta: float) -> dict[str, float]:

@@ -69,8 +69,8 @@ def optimal(groups: Groups, delta: float) -> float:
     target = delta * (1 - 16 * (steps + 2) * _UNIT)
 
     def excess(epsilon: float) -> float:
-        above = losses > epsilon
-        return float(weights[above] @ -np.expm1(epsilon - losses[above]))
+        above = np.searchsorted(-losses, -epsilon)
+        return float(weights[:above] @ -np.expm1(epsilon - losses[:above]))
 
     if excess(0.0) <= target:
         return 0.0
@@ -82,7 +82,9 @@ def optimal(groups: Groups, delta: float) -> float:
         else:
             high = middle
     floor = max(0.0, float(losses[high])) if high < len(losses) else 0.0
-    above = losses > floor
-    slope = float(weights[above] @ np.exp(floor - losses[above]))
+    above = np.searchsorted(-losses, -floor)
+    slope = float(weights[:above] @ np.exp(floor - losses[:above]))
+    if slope == 0.0:
+        return ceiling
     found = floor + math.log1p((excess(floor) - target) / slope)
     return min(ceiling, found + 16 * _UNIT * ceiling)
