@@ -216,4 +216,26 @@ typedef struct dptk_race_scratch {
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
               double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked);
 
+/* ---- adaptive.c: composition of adaptive bounded-range steps ------------- */
+
+/* Upper bounds of delta(x) after `steps` steps, at x = 0, cell, 2 cell, ...
+ * with cell = range / m: the worst hockey-stick divergence at e^x over all
+ * adaptive choices of steps whose loss lies in some [t - range, t].
+ *
+ * Assumed: steps >= 1; m a multiple of DPTK_ADAPTIVE_BLOCK and at most
+ * DPTK_ADAPTIVE_MAX_CELLS; 0 < range <= 8; floor >= 1e-280; and delta(x) <=
+ * floor is known for x >= capacity * cell. scratch holds
+ * dptk_adaptive_scratch(m, capacity) doubles and out capacity of them.
+ * Equivalent: v[1] = expm1((x - range) / 2)**2 / -expm1(-range), then steps - 1
+ * times v = max over t in [0, range] of P(t) v(x - t) + (1 - P(t)) v(x - t + range),
+ * P(t) = expm1(t - range) / expm1(-range), v linear in e^x between places.
+ * Outputs: out[0..*n), every value at least floor; past them delta <= floor.
+ * The floor costs no more than itself: out exceeds what floor = 0 gives by at
+ * most floor (and the rounding charge).
+ * Cost: about steps * n * m / 4 evaluations. */
+enum { DPTK_ADAPTIVE_BLOCK = 8, DPTK_ADAPTIVE_MAX_CELLS = 128 };
+size_t dptk_adaptive_scratch(size_t m, size_t capacity);
+int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
+                  double *scratch, double *out, size_t *n_out);
+
 #endif

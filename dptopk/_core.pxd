@@ -85,3 +85,8 @@ cdef extern from "dptk.h" nogil:
         size_t capacity
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
+
+    # ---- adaptive.c
+    size_t dptk_adaptive_scratch(size_t m, size_t capacity)
+    int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
+                      double *scratch, double *out, size_t *n_out)

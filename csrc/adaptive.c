@@ -1,0 +1,187 @@
+/* adaptive.c - the composition recursion for bounded-range steps.
+ *
+ * The mathematics, and why every number here is an upper bound, is in the
+ * docstring of dptopk/accounting/adaptive.py; the contract is in dptk.h.
+ */
+#include "dptk.h"
+
+#include <math.h>
+
+/* Wider vectors where the loader can pick them; the results are the same. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+#define CLONES __attribute__((target_clones("default", "avx2")))
+#else
+#define CLONES
+#endif
+
+enum { TILE = 64, MAX_BLOCKS = DPTK_ADAPTIVE_MAX_CELLS / DPTK_ADAPTIVE_BLOCK };
+
+/* Rounding, charged against us: 2^-50 of the larger value in each difference,
+ * 2^-47 on each new value. */
+static const double DIFF_PAD = 0x1p-50;
+static const double STEP_PAD = 1.0 + 0x1p-47;
+static const double TINY = 1e-300; /* keeps 0/0 out of a quotient that is then 0 */
+
+/* One interval of t: the chance of the upper loss at its two ends, and the
+ * growth of e^x across it less 1. */
+typedef struct interval {
+    double p0, q0; /* at the lower end: P and 1 - P */
+    double p1, q1; /* at the upper end */
+    double fall;   /* p0 - p1 */
+    double growth;
+} interval;
+
+static interval make_interval(double range, double low, double high)
+{
+    double whole = -expm1(-range);
+    interval c;
+    c.p0 = -expm1(low - range) / whole;
+    c.q0 = exp(-range) * expm1(low) / whole;
+    c.p1 = -expm1(high - range) / whole;
+    c.q1 = exp(-range) * expm1(high) / whole;
+    c.fall = exp(low - range) * expm1(high - low) / whole;
+    c.growth = expm1(high - low);
+    return c;
+}
+
+/* max(v, 0), exactly, in a form that compilers turn into vectors */
+static inline double positive(double v)
+{
+    return 0.5 * (v + fabs(v));
+}
+
+/* The objective on an interval, for TILE neighbouring x. `left` points at
+ * value(x - t) for the interval's lower t and `right` at value(x - t + range);
+ * at its upper t both lie `width` places lower. Between its ends the objective
+ * is their chord plus k w(1-w)/(1 + w growth), and dropping that denominator
+ * bounds it by a parabola, which rises over the higher end by over^2 / (4 k)
+ * with over = max(0, k - |f1 - f0|), so by at most over / 4. */
+#define OBJECTIVE(c, left, right, width, i)                                          \
+    double low_l = (left)[(ptrdiff_t)(i) - (ptrdiff_t)(width)];                      \
+    double low_r = (right)[(ptrdiff_t)(i) - (ptrdiff_t)(width)];                     \
+    double f0 = (c)->p0 * (left)[i] + (c)->q0 * (right)[i];                          \
+    double f1 = (c)->p1 * low_l + (c)->q1 * low_r;                                   \
+    double bend = (low_l - (left)[i]) - (low_r - (right)[i]) + DIFF_PAD * low_l;     \
+    double k = (c)->fall * ((c)->growth * (low_l - low_r) + bend);                   \
+    double rise = f1 - f0;                                                           \
+    double top = f0 + positive(rise);                                                \
+    double over = positive(k - fabs(rise))
+
+/* An upper bound on the interval without a division; nonzero if it exceeds best. */
+CLONES static int may_exceed(const interval *c, const double *left, const double *right,
+                             size_t width, const double *best)
+{
+    int64_t any = 0;
+    for (size_t i = 0; i < TILE; i++) {
+        OBJECTIVE(c, left, right, width, i);
+        any |= top + 0.25 * over > best[i];
+    }
+    return any != 0;
+}
+
+/* best = max(best, the parabola's peak) */
+CLONES static void raise_to_peak(const interval *c, const double *left, const double *right,
+                                 size_t width, double *restrict best)
+{
+    for (size_t i = 0; i < TILE; i++) {
+        OBJECTIVE(c, left, right, width, i);
+        top += over * over / (4.0 * positive(k) + TINY);
+        best[i] = top > best[i] ? top : best[i];
+    }
+}
+
+/* best = max(best, the objective at the interval's lower end) */
+CLONES static void raise_to_end(const interval *c, const double *left, const double *right,
+                                double *restrict best)
+{
+    for (size_t i = 0; i < TILE; i++) {
+        double f = c->p0 * left[i] + c->q0 * right[i];
+        best[i] = f > best[i] ? f : best[i];
+    }
+}
+
+/* New values for TILE places x, from `now` = the old value at the first x.
+ * First the objective at the ends of the blocks, then at those of the cells of
+ * the promising blocks, then the peaks inside the promising cells. What is
+ * skipped has a bound of its own that does not exceed what is already reached. */
+static void advance_tile(const interval *cells, const interval *blocks, size_t m,
+                         const double *now, double *best)
+{
+    const size_t width = DPTK_ADAPTIVE_BLOCK;
+    for (size_t i = 0; i < TILE; i++)
+        best[i] = 0.0;
+    for (size_t c = 0; c < m; c += width)
+        raise_to_end(&cells[c], now - c, now - c + m, best);
+    int open[MAX_BLOCKS];
+    for (size_t b = 0; b < m / width; b++) {
+        const double *left = now - b * width;
+        open[b] = may_exceed(&blocks[b], left, left + m, width, best);
+        for (size_t c = b * width + 1; open[b] && c < (b + 1) * width; c++)
+            raise_to_end(&cells[c], now - c, now - c + m, best);
+    }
+    for (size_t c = 0; c < m; c++)
+        if (open[c / width] && may_exceed(&cells[c], now - c, now - c + m, 1, best))
+            raise_to_peak(&cells[c], now - c, now - c + m, 1, best);
+}
+
+/* Values right of n at the floor, then values left of 0 by symmetry. */
+static void pad(double *value, size_t n, size_t m, double cell, double floor_)
+{
+    for (size_t i = n; i < n + 2 * m + TILE; i++)
+        value[i] = floor_;
+    for (size_t i = 1; i <= m; i++) {
+        double x = (double)i * cell;
+        *(value - i) = (exp(-x) * value[i] - expm1(-x)) * STEP_PAD;
+    }
+}
+
+static double at_least(double value, double floor_)
+{
+    return value > floor_ ? value : floor_;
+}
+
+size_t dptk_adaptive_scratch(size_t m, size_t capacity)
+{
+    return 2 * (capacity + 4 * m + 2 * TILE);
+}
+
+int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
+                  double *scratch, double *out, size_t *n_out)
+{
+    interval cells[DPTK_ADAPTIVE_MAX_CELLS], blocks[MAX_BLOCKS];
+    size_t n = m < capacity ? m : capacity;
+    size_t half = dptk_adaptive_scratch(m, capacity) / 2;
+    double cell = range / (double)m;
+    double *now = scratch + m, *next = scratch + half + m;
+    for (size_t c = 0; c < m; c++)
+        cells[c] = make_interval(range, (double)c * cell, (double)(c + 1) * cell);
+    for (size_t b = 0; b < m / DPTK_ADAPTIVE_BLOCK; b++) {
+        double low = (double)(b * DPTK_ADAPTIVE_BLOCK) * cell;
+        blocks[b] = make_interval(range, low, low + DPTK_ADAPTIVE_BLOCK * cell);
+    }
+    for (size_t i = 0; i < n; i++) {
+        double root = expm1(((double)i * cell - range) / 2.0);
+        now[i] = at_least(root * root / -expm1(-range) * STEP_PAD, floor_);
+    }
+    pad(now, n, m, cell, floor_);
+    for (size_t step = 1; step < steps; step++) {
+        double best[TILE];
+        size_t grown = n + m < capacity ? n + m : capacity;
+        for (size_t x = 0; x < grown; x += TILE) {
+            advance_tile(cells, blocks, m, now + x, best);
+            for (size_t i = 0; i < TILE; i++)
+                next[x + i] = at_least(best[i] * STEP_PAD, floor_);
+        }
+        while (grown > 1 && next[grown - 1] <= floor_)
+            grown--;
+        n = grown;
+        pad(next, n, m, cell, floor_);
+        double *swap = now;
+        now = next;
+        next = swap;
+    }
+    for (size_t i = 0; i < n; i++)
+        out[i] = now[i];
+    *n_out = n;
+    return DPTK_OK;
+}

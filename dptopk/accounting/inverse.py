@@ -1,0 +1,245 @@
+"""The public functions: the total of given steps, and the step of a given total."""
+
+import math
+import numbers
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+
+from dptopk.accounting import adaptive as recursion
+from dptopk.accounting import compositions as closed
+from dptopk.accounting.optimal import optimal
+
+_TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
+    "basic": lambda groups, delta: closed.basic(groups),
+    "advanced": closed.advanced,
+    "optimal": optimal,
+    "bounded_range": closed.bounded_range,
+    "bounded_range_2020": closed.bounded_range_2020,
+    "zcdp": closed.zcdp,
+    "adaptive": lambda groups, delta: recursion.adaptive(*groups[0], delta),
+    "best": lambda groups, delta: (
+        recursion.adaptive(*groups[0], delta)
+        if len(groups) == 1
+        else closed.closed_form(groups, delta)
+    ),
+}
+METHODS = tuple(_TOTALS)
+_MAX = sys.float_info.max
+_EQUAL_STEPS_ONLY = ("bounded_range_2020", "adaptive")
+
+
+def _positive(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    number = float(value)
+    if not (math.isfinite(number) and number > 0.0):
+        raise ValueError(f"{name} must be a finite number > 0, got {value}")
+    return number
+
+
+def _check(steps: object, delta: object, method: object) -> tuple[int, float, str]:
+    if isinstance(steps, bool) or not isinstance(steps, numbers.Integral):
+        raise TypeError(f"steps must be an integer, got {type(steps).__name__}")
+    if steps < 1:
+        raise ValueError(f"steps must be at least 1, got {steps}")
+    if isinstance(delta, bool) or not isinstance(delta, numbers.Real):
+        raise TypeError(f"delta must be a number, got {type(delta).__name__}")
+    if not 0.0 <= float(delta) < 1.0:
+        raise ValueError(f"delta must be at least 0 and less than 1, got {delta}")
+    if not isinstance(method, str):
+        raise TypeError(f"method must be a string, got {type(method).__name__}")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    return int(steps), float(delta), method
+
+
+def _group(epsilon_step: float | Sequence[float], steps: int, method: str) -> closed.Groups:
+    if isinstance(epsilon_step, numbers.Real):
+        return ((_positive("epsilon_step", epsilon_step), steps),)
+    if isinstance(epsilon_step, str) or not isinstance(epsilon_step, Iterable):
+        raise TypeError(
+            f"epsilon_step must be a number or a sequence, got {type(epsilon_step).__name__}"
+        )
+    groups = Counter(_positive("epsilon_step", value) for value in epsilon_step)
+    if groups.total() != steps:
+        raise ValueError(f"epsilon_step must hold {steps} values, got {groups.total()}")
+    if len(groups) > 1 and method in _EQUAL_STEPS_ONLY:
+        raise ValueError(f"method {method!r} needs equal steps")
+    return tuple(sorted(groups.items(), reverse=True))
+
+
+def total_epsilon(
+    epsilon_step: float | Sequence[float], steps: int, delta: float, method: str = "best"
+) -> float:
+    """Total epsilon of adaptive steps, rounded up.
+
+    Parameters
+    ----------
+    epsilon_step : float or sequence of float
+        Epsilon of each step; a sequence, fixed beforehand, gives each of `steps` its own.
+    steps : int
+        How many steps, at least 1.
+    delta : float
+        What the composition may add to delta, at least 0 and less than 1. At 0 every
+        method is the plain sum.
+    method : str
+        One of `METHODS`. basic, advanced and optimal assume epsilon_step-DP steps; all
+        others assume epsilon_step-bounded-range ones (module docstring). For a sequence
+        "best" is the best closed form; "adaptive" and "bounded_range_2020" need equal
+        steps.
+
+    Returns
+    -------
+    float
+        An epsilon such that the steps together are (epsilon, delta)-DP.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For an argument of the wrong kind, or of a value out of range.
+
+    Examples
+    --------
+    >>> round(total_epsilon(0.1, 10, 1e-6), 3)
+    0.622
+    >>> total_epsilon(0.25, 4, 0.0)
+    1.0
+    """
+    steps, delta, method = _check(steps, delta, method)
+    return _total(_group(epsilon_step, steps, method), delta, method)
+
+
+@lru_cache(maxsize=4096)
+def _total(groups: closed.Groups, delta: float, method: str) -> float:
+    return _TOTALS[method](groups, delta)
+
+
+def step_epsilon(epsilon: float, steps: int, delta: float, method: str = "best") -> float:
+    """Epsilon that each of `steps` adaptive steps may spend, rounded down.
+
+    Parameters
+    ----------
+    epsilon : float
+        Total epsilon, finite and > 0.
+    steps : int
+        How many steps, at least 1.
+    delta : float
+        What the composition may add to delta, at least 0 and less than 1.
+    method : str
+        As in `total_epsilon`, with the same assumptions on a step.
+
+    Returns
+    -------
+    float
+        epsilon_step with total_epsilon(epsilon_step, steps, delta, method) <= epsilon, at
+        most two units in the last place below the largest such double (8 for "adaptive"
+        and "best", 32 past 128 steps). Results are cached.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For an argument of the wrong kind, or of a value out of range.
+
+    Examples
+    --------
+    >>> step_epsilon(1.0, 4, 0.0)
+    0.25
+    >>> round(step_epsilon(1.0, 100, 1e-6, "zcdp"), 4)
+    0.0441
+    """
+    try:
+        return _step_epsilon(epsilon, steps, delta, method)
+    except TypeError:
+        # An unhashable argument never reached the checks that name it.
+        _positive("epsilon", epsilon)
+        _check(steps, delta, method)
+        raise
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _step_epsilon(epsilon: float, steps: int, delta: float, method: str) -> float:
+    target = _positive("epsilon", epsilon)
+    steps, delta, method = _check(steps, delta, method)
+
+    def total(epsilon_step: float) -> float:
+        return _TOTALS[method](((epsilon_step, steps),), delta)
+
+    if method in ("adaptive", "best") and steps > 1 and delta > 0.0:
+        # A few per cent more than zCDP affords; the last digits are not worth the tables.
+        guess = 1.065 * _step_epsilon(target, steps, delta, "zcdp")
+        return largest(total, target, guess, ulps=8 if steps <= 128 else 32)
+    return largest(total, target, target / steps, ulps=2)
+
+
+def largest(total: Callable[[float], float], target: float, guess: float, *, ulps: int) -> float:
+    """Largest double with total(double) <= target, less at most `ulps`, for increasing total.
+
+    `low` always affords the target and `high` never does. Secants close in; at the
+    root they aim past it, so that both ends move; a bracket that has not
+    halved in four tries is halved.
+    """
+    low, high = 0.0, math.inf
+    x, before, checkpoint, tries = guess, (0.0, -target), math.inf, 0
+    while True:
+        if x == 0.0:
+            raise ValueError(f"epsilon {target} is too small to share among the steps")
+        gap = total(x) - target
+        if gap <= 0.0:
+            low = x
+        else:
+            high = x
+        if low == _MAX or high - low <= ulps * math.ulp(low):
+            return low
+        tries += 1
+        aim = _secant(x, gap, *before, ulps) if tries < 5 else math.nan
+        if high - low < checkpoint / 2 or tries >= 5:
+            checkpoint, tries = high - low, 0
+        before = (x, gap)
+        x = aim if low < aim < high else _halve(low, high)
+
+
+def _secant(x: float, gap: float, other: float, other_gap: float, ulps: int) -> float:
+    """Where the line through two points meets 0, or somewhat past it when near; else NaN."""
+    rise, run = gap - other_gap, x - other
+    if not math.isfinite(rise) or rise == 0.0 or rise * run < 0.0:
+        return math.nan
+    move = -gap / rise * run
+    if abs(move) < 1e-13 * x:
+        move = 2 * move + (ulps if gap <= 0.0 else -ulps) * 0.75 * math.ulp(x)
+    return min(max(x + move, x / 16), 16 * x, _MAX)
+
+
+def _halve(low: float, high: float) -> float:
+    if math.isinf(high):
+        return min(16 * low, _MAX)
+    if high > 2 * low:
+        return math.sqrt(low) * math.sqrt(high) if low > 0.0 else high / 16
+    return low + (high - low) / 2
+
+
+def cost_table(epsilon: float, steps: int, delta: float) -> dict[str, float]:
+    """Epsilon per step that a total buys, by every method.
+
+    Parameters
+    ----------
+    epsilon, steps, delta
+        As in `step_epsilon`.
+
+    Returns
+    -------
+    dict
+        method: epsilon_step.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For an argument of the wrong kind, or of a value out of range.
+
+    Examples
+    --------
+    >>> {m: round(e, 2) for m, e in cost_table(1.0, 10, 1e-6).items() if m in ("basic", "best")}
+    {'basic': 0.1, 'best': 0.15}
+    """
+    return {method: step_epsilon(epsilon, steps, delta, method) for method in METHODS}
