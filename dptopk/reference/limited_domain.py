@@ -15,7 +15,7 @@ from typing import Final
 
 import numpy as np
 
-from dptopk.reference.peel import shares, plackett_luce
+from dptopk.reference.peel import plackett_luce, shares
 
 BOT: Final = "BOT"
 Outcome = tuple["int | str", ...]
@@ -184,9 +184,7 @@ def private_k_bar_law(
         m = movable(k_bar, n_items=n_items, max_items_per_user=max_items_per_user)
         threshold = math.log(m / delta)
         logits[k_bar] = -(cut(counts, k_bar, known=known)[1] / scale + threshold)
-        laws[k_bar] = law(
-            counts, k=k, k_bar=k_bar, scale=scale, threshold=threshold, known=known
-        )
+        laws[k_bar] = law(counts, k=k, k_bar=k_bar, scale=scale, threshold=threshold, known=known)
     mixture: dict[Outcome, float] = {}
     for k_bar, share in shares(logits).items():
         for picks, chance in laws[k_bar].items():
