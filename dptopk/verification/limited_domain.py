@@ -205,7 +205,8 @@ def _bot_without_noise(counts: Counts, draws: int, seed: int) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for row in noisy.tolist():
         above = sorted((-score, i) for score, i in zip(row, items, strict=True) if score > bot)
-        outcomes.append((*(i for _, i in above), BOT)[:2])
+        picks: Outcome = (*(i for _, i in above), BOT)
+        outcomes.append(picks[:2])
     return outcomes
 
 
@@ -214,9 +215,32 @@ def _bot_left_out(counts: Counts, draws: int, seed: int) -> list[Outcome]:
     return [tuple(p for p in outcome if p != BOT) for outcome in _naive(counts, draws, seed)]
 
 
+def _naive_private_k_bar(
+    counts: Counts, draws: int, seed: int, *, sign: int = -1
+) -> Iterator[Outcome]:
+    """Choose k_bar from 1, 2, 3 by noisy score, then draw; sign=1 prefers the highest BOT."""
+    rng = np.random.default_rng(seed)
+    choice = (1, 2, 3)
+    thresholds = [
+        math.log(movable(k_bar, n_items=ITEMS, max_items_per_user=None) / DELTA) for k_bar in choice
+    ]
+    next_counts = [limited_domain.cut(counts, k_bar, known=True)[1] for k_bar in choice]
+    scores = sign * (np.array(next_counts) / SCALE + np.array(thresholds))
+    chosen = (scores + rng.gumbel(size=(draws, 3))).argmax(axis=1)
+    for k_bar, threshold, times in zip(choice, thresholds, np.bincount(chosen), strict=True):
+        yield from limited_domain.naive_sample(
+            counts, k=1, k_bar=k_bar, scale=SCALE, threshold=threshold, draws=int(times), rng=rng
+        )
+
+
 def _sampler(label: str, sampler: Sampler, *, sees: Law | None = None) -> SamplerCheck:
     law = _law(2, 3, 1, known=True)
     return SamplerCheck(label, law, sampler, COUNTS, draws=DRAWS, seed=21, sees=sees)
+
+
+def _private_k_bar_sampler(label: str, sampler: Sampler) -> SamplerCheck:
+    law = _private_k_bar_law(1, 3, None, known=True, with_k_bar=False)
+    return SamplerCheck(label, law, sampler, COUNTS, draws=DRAWS, seed=22)
 
 
 ENTRY = Entry(
@@ -229,6 +253,7 @@ ENTRY = Entry(
             _naive,
             sees=_law(2, 3, 1, known=True, scale=0.95 * SCALE),
         ),
+        _private_k_bar_sampler("NumPy baseline, k=1, private k_bar", _naive_private_k_bar),
     ),
     broken=(
         *_broken(),
@@ -239,5 +264,9 @@ ENTRY = Entry(
         ),
         _sampler("BOT without noise, drawn", _bot_without_noise),
         _sampler("BOT left out of the outcome, drawn", _bot_left_out),
+        _private_k_bar_sampler(
+            "private k_bar prefers the highest threshold, drawn",
+            partial(_naive_private_k_bar, sign=1),
+        ),
     ),
 )

@@ -146,10 +146,11 @@ class Entry:
 
 def _describe(claim: Claim, worst: privacy.Worst) -> str:
     at = "its price" if callable(claim.epsilon) else f"{claim.epsilon:.6g}"
-    if claim.delta == 0:
-        share = f"{worst.loss:.2%}" if math.isfinite(worst.loss) else "infinite,"
-        what = f"loss {share} of epsilon {at}"
-    else:
+    if claim.delta > 0:
         share = worst.delta / claim.delta
         what = f"delta {worst.delta:.6g}, {share:.2%} of {claim.delta:.6g}, at epsilon {at}"
+    elif math.isfinite(worst.loss):
+        what = f"loss {worst.loss:.2%} of epsilon {at}"
+    else:
+        what = "an outcome possible on one side only"
     return f"{what}: {worst.counts} -> {worst.neighbour}"

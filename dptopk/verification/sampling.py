@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from scipy import special
 
 LEAST_EXPECTED = 5.0  # smaller cells are pooled
@@ -135,7 +134,7 @@ def power(
         shift += draws * (sum(alternative.get(o, 0.0) for o in cell) - expected) ** 2 / expected
     freedom = len(cells) - 1
     accepted = special.chndtr(special.chdtri(freedom, alpha), freedom, shift)
-    return 1.0 - float(np.nan_to_num(accepted))
+    return 1.0 - float(accepted)
 
 
 def tape_twin(
