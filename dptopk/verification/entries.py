@@ -1,0 +1,12 @@
+"""The table of mechanisms that `dptopk verify` knows: one line each."""
+
+from dptopk.verification import limited_domain, peel
+from dptopk.verification.registry import Entry
+
+ENTRIES: dict[str, Entry] = {
+    entry.name: entry
+    for entry in (
+        peel.ENTRY,
+        limited_domain.ENTRY,
+    )
+}

@@ -1,0 +1,105 @@
+"""The entry of peel: k bounded-range steps over the full domain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dptopk.reference import limited_domain, peel
+from dptopk.verification.bounded_range import composed_delta
+from dptopk.verification.privacy import Claim, Counts, Law
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck
+
+EPSILON_STEP = 1.0
+COUNTS = (3, 2, 1, 0)
+DRAWS = 100_000  # sees a scale that is off by 5%
+
+
+def _law(k: int, *, scale: float = 1 / EPSILON_STEP) -> Law:
+    return partial(peel.law, k=k, scale=scale)
+
+
+def _private(k: int) -> PrivacyCheck:
+    """Pure at k steps, nearly tight; below that, within what bounded range composes to."""
+    total = k * EPSILON_STEP
+    parts = [part * total for part in (0.0, 0.25, 0.5, 0.75, 0.9)]
+    composed = [
+        Claim(epsilon, composed_delta(epsilon, epsilon_step=EPSILON_STEP, steps=k))
+        for epsilon in parts
+    ]
+    return PrivacyCheck(
+        f"k={k}: epsilon = {k} steps, and less by bounded range",
+        _law(k),
+        (Claim(total, attains=0.94), *composed),
+    )
+
+
+def _not_private(label: str, law: Law, k: int) -> PrivacyCheck:
+    return PrivacyCheck(label, law, (Claim(k * EPSILON_STEP),))
+
+
+def _pick_among(items: list[int], counts: Counts) -> dict[Any, float]:
+    logits = {i: counts[i] * EPSILON_STEP for i in items}
+    return peel.plackett_luce(logits, 1) if items else {(): 1.0}
+
+
+def _items_seen(counts: Counts) -> dict[Any, float]:
+    """Peel over the items that someone has, as if that were a domain."""
+    return _pick_among([i for i, count in enumerate(counts) if count > 0], counts)
+
+
+def _top_two(counts: Counts) -> dict[Any, float]:
+    """Peel over the top of the domain with no BOT."""
+    return _pick_among(limited_domain.cut(counts, 2, known=True)[0], counts)
+
+
+def _naive(
+    counts: Counts, draws: int, seed: int, *, k: int, scale: float = 1.0
+) -> Iterable[tuple[int, ...]]:
+    rng = np.random.default_rng(seed)
+    picks = peel.naive_sample(counts, k=k, scale=scale, draws=draws, rng=rng)
+    return map(tuple, picks.tolist())
+
+
+def _in_item_order(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
+    return (tuple(sorted(picks)) for picks in _naive(counts, draws, seed, k=k))
+
+
+def _with_repeats(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
+    """Fresh draws that do not take an item out: the same item twice."""
+    columns = [list(_naive(counts, draws, seed + j, k=1)) for j in range(k)]
+    return (sum(row, ()) for row in zip(*columns, strict=True))
+
+
+def _laplace(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
+    noise = np.random.default_rng(seed).laplace(size=(draws, len(counts)))
+    return map(tuple, np.argsort(-(np.asarray(counts) + noise), axis=1)[:, :k].tolist())
+
+
+def _sampler(label: str, sampler: Any, *, sees: Law | None = None) -> SamplerCheck:
+    return SamplerCheck(
+        label, _law(2), partial(sampler, k=2), COUNTS, draws=DRAWS, seed=20, sees=sees
+    )
+
+
+ENTRY = Entry(
+    "peel",
+    checks=(
+        *(_private(k) for k in (1, 2, 3)),
+        _sampler("NumPy baseline, k=2", _naive, sees=_law(2, scale=0.95)),
+    ),
+    broken=(
+        _not_private("noise 5% too small", _law(2, scale=0.95 / EPSILON_STEP), 2),
+        _not_private("half the noise: scale 1 / (2 epsilon)", _law(2, scale=0.5), 2),
+        _not_private("one pick not charged", _law(2), 1),
+        _not_private("domain read off the data", _items_seen, 1),
+        _not_private("domain cut to the top 2", _top_two, 1),
+        _sampler("noise 5% too small, drawn", partial(_naive, scale=0.95)),
+        _sampler("Laplace noise, drawn", _laplace),
+        _sampler("order lost, drawn", _in_item_order),
+        _sampler("items put back, drawn", _with_repeats),
+    ),
+)
