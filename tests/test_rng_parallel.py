@@ -36,9 +36,10 @@ FORK = """
         while not stop.is_set():
             draw(300)
 
-    draw(3)
     held = rng.acquire(None)  # a call that goes on in both processes
     held.read(3)
+    draw(3)
+    assert len(rng._free) == 1  # keyed, and copied by the forks
     stop = threading.Event()
     workers = [threading.Thread(target=churn) for _ in range(threads)]
     for worker in workers:
