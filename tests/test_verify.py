@@ -163,10 +163,13 @@ def test_worst_pair_is_the_one_found_by_plain_loops():
 
 
 def test_a_rare_outcome_counts_as_much_as_a_frequent_one():
-    # Far below any tolerance in delta: a count of 10 at epsilon 9 makes a rare item e-39.
-    law = partial(peel.law, k=1, scale=1 / 9)
-    assert verify(law, epsilon=9.0, delta=0.0, items=2, max_count=10).passed
-    assert not verify(law, epsilon=8.99, delta=0.0, items=2, max_count=10).passed
+    def law(counts):  # one outcome of probability 1e-20 moves by a factor e^2 a user
+        rare = 1e-20 * math.exp(2 * counts[0])
+        return {"often": 1 - rare, "rare": rare}
+
+    assert verify(law, epsilon=2.0, delta=0.0, items=1).passed
+    assert not verify(law, epsilon=1.99, delta=0.0, items=1).passed
+    assert verify(law, epsilon=1.0, delta=1e-12, items=1).passed  # which delta would forgive
 
 
 def test_verify_reports():

@@ -102,7 +102,7 @@ def _private_k_bar_law(
 
 
 def _label(k: int, k_bar: int | str, user: int | None, known: bool) -> str:
-    bound = "any items a user" if user is None else f"{user} items a user"
+    bound = "any items a user" if user is None else f"at most {user} a user"
     return f"k={k}, k_bar={k_bar}, {bound}, {'known' if known else 'unknown'} domain"
 
 
