@@ -1,0 +1,299 @@
+"""The cut against NumPy's stable sort, at every SIMD level. No test here is statistical."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import hypothesis.extra.numpy as hnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dptopk import _core
+from dptopk.argtopk import argtopk
+
+CHUNK = 2048  # keys the C code handles at a time
+SAMPLED = 8 * CHUNK  # from here on it takes its first bound from a sample
+LEVELS = range(_core.simd_best() + 1)
+DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
+# Around the vector widths (4, 8), the steps of the loops (16, 32, 64), the chunk, and the size
+# below which everything fits the buffer of candidates (3 * CHUNK + 3 * m).
+EDGES = [1, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65]
+EDGES += [CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 2, 3 * CHUNK + 3, 3 * CHUNK + 4]
+
+
+@pytest.fixture(params=LEVELS)
+def level(request):
+    """Run the test at each SIMD level of this machine."""
+    before = _core.simd_get()
+    assert _core.simd_set(request.param) == request.param
+    yield request.param
+    _core.simd_set(before)
+
+
+def oracle(x):
+    """Indices in descending order, equal ones ascending, for any dtype (no negation)."""
+    return len(x) - 1 - np.argsort(x[::-1], kind="stable")[::-1]
+
+
+def random_array(dtype, n, seed):
+    """Values over the whole range of a dtype, half of them from a few values."""
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    if kind.kind == "b":
+        return rng.random(n) < 0.3
+    if kind.kind == "f":
+        x = rng.standard_normal(n) * 10.0 ** rng.integers(-3, 4, n)
+    else:
+        info = np.iinfo(kind)
+        x = rng.integers(info.min, info.max, n, dtype=kind, endpoint=True)
+    few = rng.integers(0, 4, n)
+    return np.where(rng.random(n) < 0.5, few, x).astype(kind)
+
+
+LAYOUTS = {
+    "packed": lambda x: x,
+    "strided": lambda x: np.repeat(x, 3)[::3],
+    "reversed": lambda x: x[::-1].copy()[::-1],
+    "stride 0": lambda x: np.broadcast_to(x[:1], x.shape),
+    "foreign order": lambda x: x.astype(x.dtype.newbyteorder(">")),
+    "unaligned": lambda x: np.frombuffer(b"\0" + x.tobytes(), dtype=x.dtype, offset=1),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_equals_stable_sort(dtype, layout, level):
+    for n in EDGES:
+        x = LAYOUTS[layout](random_array(dtype, n, seed=n))
+        x.flags.writeable = False
+        expected = oracle(x)
+        for m in sorted({0, 1, n // 2, n - 1, n}):
+            got = argtopk(x, m)
+            assert got.dtype == np.int64
+            assert np.array_equal(got, expected[:m]), (n, m)
+
+
+def sampled_positions(n):
+    size = min(n // 16, 2 * CHUNK)
+    return np.arange(size) * ((n // size - 1) | 1)
+
+
+def shapes(n):
+    """Orders and values that have hurt selection algorithms, and samples."""
+    rng = np.random.default_rng(n)
+    wide = rng.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, n)
+    skewed = np.minimum(rng.zipf(1.7, n), 3000)
+    sampled = np.zeros(n, dtype=bool)
+    sampled[sampled_positions(n)] = True
+    return {
+        "random": wide,
+        "ascending": np.sort(wide),
+        "descending": np.sort(wide)[::-1].copy(),
+        "skewed": skewed,
+        "skewed ascending": np.sort(skewed),
+        "constant": np.full(n, 7),
+        "lowest": np.full(n, np.iinfo(np.int64).min),
+        "two values": rng.integers(0, 2, n),
+        "one large": (np.arange(n) == n // 3).astype(np.int64),
+        "organ pipe": np.minimum(np.arange(n), np.arange(n)[::-1]),
+        "powers": np.int64(1) << rng.integers(0, 63, n),
+        "small where sampled": np.where(sampled, 0, rng.permutation(n) + 1),
+        "small where sampled, ascending": np.where(sampled, 0, np.arange(n) + 1),
+        "large where sampled": np.where(sampled, 10 + rng.permutation(n), rng.integers(0, 3, n)),
+    }
+
+
+@pytest.mark.parametrize("n", [SAMPLED - 1, SAMPLED, SAMPLED + 1, 70_001])
+@pytest.mark.parametrize("shape", shapes(SAMPLED))
+def test_every_shape(shape, n, level):
+    x = shapes(n)[shape]
+    expected = oracle(x)
+    for m in (1, 100, 501, n // 8, n // 8 + 1, n):
+        assert np.array_equal(argtopk(x, m), expected[:m]), m
+
+
+def cut_with_late_ties(x, m):
+    """Broken twin: the first m at or above the bound push out larger ones behind them."""
+    bound = np.sort(x)[len(x) - m]
+    kept = np.flatnonzero(x >= bound)[:m]
+    return kept[oracle(x[kept])]
+
+
+def cut_with_reversed_ties(x, m):
+    """Broken twin: the usual argsort()[::-1], which puts equal ones in descending order."""
+    return np.argsort(x, kind="stable")[::-1][:m]
+
+
+def breaks_on(select, x):
+    return [m for m in (10, 501, 2000) if not np.array_equal(select(x, m), oracle(x)[:m])]
+
+
+@pytest.mark.parametrize("n", [3000, 40_000])
+def test_ties(n, level):
+    rng = np.random.default_rng(5)
+    tied, distinct = rng.integers(0, 9, n), rng.permutation(n)
+    tied[-5:] = range(10, 15)  # larger ones behind the ties
+    assert breaks_on(argtopk, tied) == []
+    for twin in (cut_with_late_ties, cut_with_reversed_ties):
+        assert breaks_on(twin, tied) == [10, 501, 2000]
+        assert breaks_on(twin, distinct) == []  # it is the ties that give it away
+
+
+EXTREMES = {
+    "i8": [np.iinfo(np.int64).min, np.iinfo(np.int64).min + 1, -1, 0, 1, np.iinfo(np.int64).max],
+    "u8": [0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1],
+    "f8": [-np.inf, -1.0, -5e-324, -0.0, 0.0, 5e-324, 2.2e-308, 1.0, 1.7e308, np.inf],
+    "f4": [-np.inf, -1.0, -1e-45, -0.0, 0.0, 1e-45, 1.0, 3.4e38, np.inf],
+    "f2": [-np.inf, -1.0, -6e-8, -0.0, 0.0, 6e-8, 1.0, 65504.0, np.inf],
+}
+
+
+@pytest.mark.parametrize("dtype", EXTREMES)
+def test_extremes(dtype, level):
+    values = np.array(EXTREMES[dtype], dtype=dtype)
+    for n in (len(values), 200, SAMPLED + 5):
+        x = np.random.default_rng(n).permutation(np.resize(values, n))
+        expected = oracle(x)
+        for m in (1, n // 9, n):
+            assert np.array_equal(argtopk(x, m), expected[:m]), (n, m)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("n", [1, 17, 3 * CHUNK + 1, SAMPLED + 40])
+def test_nan_is_refused_wherever_it_is(dtype, n, level):
+    for at in {0, n // 2, n - 1, min(n - 1, CHUNK), int(sampled_positions(n)[-1]) if n > 16 else 0}:
+        x = np.ones(n, dtype=dtype)
+        x[at] = np.nan
+        for view in (x, x[::-1]):
+            for m in (0, 1, n):
+                with pytest.raises(ValueError, match=r"^counts must not contain NaN$"):
+                    argtopk(view, m)
+
+
+@pytest.mark.parametrize(
+    ("counts", "m", "error", "message"),
+    [
+        (np.array(["a"]), 1, TypeError, "counts must be integers or floats of up to 64 bits"),
+        (np.array([1, None]), 1, TypeError, "got object"),
+        (np.array([1j]), 1, TypeError, "got complex128"),
+        (np.array(["2020-01-01"], dtype="M8[D]"), 1, TypeError, "got datetime64"),
+        (np.array([1], dtype=np.longdouble), 1, TypeError, "up to 64 bits"),
+        (np.ones((2, 2)), 1, ValueError, "counts must be 1-D, got 2 dimensions"),
+        (np.float64(3), 1, ValueError, "counts must be 1-D, got 0 dimensions"),
+        ([1, 2], -1, ValueError, "m must be between 0 and the number of counts, got -1"),
+        ([1, 2], 3, ValueError, "m must be between 0 and the number of counts, got 3"),
+        ([], 1, ValueError, "m must be between 0 and the number of counts, got 1"),
+        ([1, 2], 2**70, ValueError, "m must be between 0 and the number of counts"),
+        ([1, 2], 1.0, ValueError, "m must be an integer, got float"),
+        ([1, 2], None, ValueError, "m must be an integer, got NoneType"),
+    ],
+)
+def test_bad_arguments(counts, m, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        argtopk(counts, m)
+
+
+def test_nothing_asked_nothing_given():
+    for counts in ([], [3, 4]):
+        got = argtopk(counts, 0)
+        assert got.shape == (0,)
+        assert got.dtype == np.int64
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.data())
+def test_any_array(data):
+    dtype = data.draw(st.sampled_from([np.dtype(d) for d in DTYPES]))
+    few = data.draw(st.booleans())
+    values = hnp.from_dtype(dtype, allow_nan=False)
+    if few:
+        values = st.sampled_from(data.draw(st.lists(values, min_size=1, max_size=3)))
+    x = data.draw(hnp.arrays(dtype, st.integers(0, 200), elements=values))
+    x = x[:: data.draw(st.sampled_from([1, 2, -1, -3]))]
+    m = data.draw(st.integers(0, len(x)))
+    assert np.array_equal(argtopk(x, m), oracle(x)[:m])
+
+
+def model_keys(x):
+    """The definition in dptk.h, in NumPy."""
+    if x.dtype.kind == "f":
+        bits = (x.astype(np.float64) + 0.0).view(np.int64)
+        return np.where(bits >= 0, bits, bits ^ np.iinfo(np.int64).max)
+    if x.dtype == np.uint64:
+        return (x ^ np.uint64(2**63)).view(np.int64)
+    return x.astype(np.int64)
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "f2"])
+def test_keys_and_cut(dtype, level):
+    x = random_array(dtype, 3 * CHUNK + 5, seed=9)
+    expected = model_keys(x)
+    assert np.array_equal(_core.keys(x), expected)
+    assert np.array_equal(_core.keys(x[::-2]), expected[::-2])
+    top, index, negative = _core.cut(x, 77)
+    assert np.array_equal(top, expected[index])
+    assert negative == bool((x < 0).any())
+    assert not _core.cut(np.abs(x[x > 0]), 1)[2]
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 64, CHUNK, SAMPLED, SAMPLED + 33])
+def test_one_negative_is_seen_wherever_it_is(n, level):
+    for at in {0, n // 2, n - 1}:
+        x = np.arange(n) % 5
+        x[at] = -1
+        assert _core.cut(x, 1)[2]
+        assert _core.cut(x.astype("i4"), 1)[2]
+
+
+def tallies():
+    """Kinds of keys a table of counts meets, each with the low and span to count."""
+    rng = np.random.default_rng(3)
+    n = 5 * CHUNK + 77
+    low = np.iinfo(np.int64).min
+    wide = rng.integers(low, np.iinfo(np.int64).max, n)
+    skewed = np.minimum(rng.zipf(1.7, n), 3000)
+    return {
+        "skewed": (skewed, 0, 54),
+        "skewed, few wanted": (skewed, 1, 3),
+        "skewed, one wanted": (skewed, 1, 1),
+        "none wanted": (skewed, 1, 0),
+        "all wanted": (skewed, 0, 3001),
+        "constant": (np.full(n, 4), 0, 16),
+        "constant, outside": (np.full(n, 4), 5, 16),
+        "no small ones": (rng.integers(100, 200, n), 0, 256),
+        "small, then large, then small": (np.sort(skewed)[np.r_[0:n:2, n - 1 : 0 : -2]], 1, 99),
+        "below and above": (rng.integers(-40, 40, n), -8, 30),
+        "around 128 and 256": (rng.integers(100, 300, n), 0, 300),
+        "wide": (wide, 0, 40),
+        "32-bit look-alikes": ((rng.integers(0, 2, n) << 32) + rng.integers(0, 9, n), 0, 9),
+        "31-bit look-alikes": ((rng.integers(0, 2, n) << 31) + rng.integers(0, 9, n), 0, 9),
+        "at the lowest": (np.where(wide < 0, low + skewed, wide), low, 64),
+    }
+
+
+@pytest.mark.parametrize("kind", tallies())
+def test_counts_of_counts(kind, level):
+    keys, low, span = tallies()[kind]
+    for x in (keys, keys[: 3 * 64 + 5], keys[:63], keys[:31], keys[:1], keys[:0], keys[::-3]):
+        table, outside = _core.count_keys(x, low, span)
+        inside = x[(x >= low) & (x < low + span)]
+        assert np.array_equal(table, np.bincount(inside - low, minlength=span))
+        assert outside == len(x) - len(inside)
+    with pytest.raises(ValueError, match="NaN"):
+        _core.count_keys(np.array([1.0, np.nan]), low, span)
+
+
+def test_levels_stay_within_what_the_machine_has():
+    before = _core.simd_get()
+    assert _core.simd_set(99) == _core.simd_best()
+    assert _core.simd_set(-1) == 0 == _core.simd_get()
+    _core.simd_set(before)
+
+
+def test_threads_share_nothing():
+    x = np.random.default_rng(1).integers(0, 1000, 50_000)
+    expected = oracle(x)
+    with ThreadPoolExecutor(4) as pool:
+        for m, got in enumerate(pool.map(lambda m: argtopk(x, m), range(200))):
+            assert np.array_equal(got, expected[:m])
