@@ -15,7 +15,7 @@ __all__ = ["Head", "Histogram", "as_histogram", "head_size", "known_histogram"]
 
 # How much of the domain is kept in order. Full-domain mechanisms look into the
 # rest by rejection; at most about (items / size) * k times, whatever the data.
-HEAD = 2048
+HEAD = 1024
 # Counts of counts by a table up to this span, by sorting past it.
 TABLE = 1 << 20
 
@@ -95,7 +95,7 @@ class Histogram:
         "max_items_per_user",
     )
 
-    _column: np.ndarray | None  # all counts by item; None if truncated
+    _column: np.ndarray | None  # all counts by item, of any integer dtype; None if truncated
     _head: tuple[np.ndarray, np.ndarray]  # the largest: counts and items
     _labels: Sequence[Any] | np.ndarray | None
     _n_items: int  # of a known domain
@@ -106,12 +106,14 @@ class Histogram:
     max_items_per_user: int | None
 
     def __init__(self, counts: Any, labels: Any = None):
-        column = counts_array("counts", counts).astype(np.int64, copy=True)
-        if not column.size:
+        array = counts_array("counts", counts)
+        if not array.size:
             raise ValueError("counts must hold at least one item")
+        head = _cut_counts(array, head_size(array.size, 1))
+        # Copied, in as few bytes as the largest count takes: mostly two.
+        column = array.astype(np.min_scalar_type(int(head[0][0])))
         column.flags.writeable = False
-        self._set(column, labels=_checked_labels(labels, column.size))
-        self.head(1)
+        self._set(column, labels=_checked_labels(labels, column.size), head=head)
 
     def _set(
         self,
@@ -358,8 +360,13 @@ class Histogram:
 
     @property
     def counts(self) -> np.ndarray:
-        """The counts by item; of a truncated histogram, those kept, descending."""
-        return self._head[0] if self._column is None else self._column
+        """The counts by item, int64; of a truncated histogram, those kept, descending."""
+        return self._head[0] if self._column is None else self._column.astype(np.int64)
+
+    @property
+    def tail(self) -> np.ndarray | None:
+        """All counts by item as they are held; None if truncated."""
+        return self._column
 
     @property
     def labels(self) -> Sequence[Any] | np.ndarray | None:
@@ -372,7 +379,9 @@ class Histogram:
     def groups(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct counts, descending, and how many items have each."""
         if self._groups is None:
-            self._groups = _group(self.counts, self._head[0])
+            self.head(1)
+            counts = self._head[0]
+            self._groups = _group(counts if self._column is None else self._column, counts)
         return self._groups
 
     @property
@@ -386,7 +395,7 @@ class Histogram:
         return self.k_bar is not None
 
     def __len__(self) -> int:
-        return self.counts.size
+        return self._head[0].size if self._column is None else self._column.size
 
     def __repr__(self) -> str:
         parts = [f"n_items={self.n_items}, known domain" if self.known_domain else "unknown domain"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -67,12 +67,12 @@ class Release:
     cost: Cost
     mechanism: str
     private: bool
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         if self.indices is not None:
             self.indices.flags.writeable = False
-        object.__setattr__(self, "parameters", MappingProxyType(dict(self.parameters)))
+        object.__setattr__(self, "parameters", MappingProxyType(self.parameters))
 
     @property
     def items(self) -> tuple[Any, ...]:

@@ -1,0 +1,1 @@
+"""The mechanisms, one file each: validate, calibrate, run the kernel, release."""

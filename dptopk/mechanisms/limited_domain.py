@@ -173,17 +173,19 @@ def _largest_k_bar(h: Histogram, k: int, k_bar: Any) -> int:
     return number
 
 
-def _m(h: Histogram, k_bar: Any, bounds: list[int]) -> Any:
-    """Return m of the threshold: how many items a user may push into the top k_bar."""
-    m = k_bar
-    if h.n_items is not None:
-        m = np.minimum(m, np.maximum(1, h.n_items - k_bar))
-    return np.minimum(m, min(bounds)) if bounds else m
+def _m(h: Histogram, k_bar: int, bounds: list[int]) -> int:
+    """Return m of the threshold: how many items a user may push into the top k_bar.
+
+    Of a known domain no more than lie outside can move, and at least 1 keeps
+    the threshold finite where none does.
+    """
+    m = min(k_bar, *bounds) if bounds else k_bar
+    return m if h.n_items is None else min(m, max(1, h.n_items - k_bar))
 
 
 def threshold(h: Histogram, k_bar: int, bounds: list[int], delta: float) -> float:
     """Return ln(m / delta), in units of the noise scale, rounded against us."""
-    return math.log(int(_m(h, k_bar, bounds)) / delta) * (1 + 2**-50) + 2**-50
+    return math.log(_m(h, k_bar, bounds) / delta) * (1 + 2**-50) + 2**-50
 
 
 def _private_k_bar(
@@ -201,7 +203,7 @@ def _private_k_bar(
     scores[: there.size] = -there
     scores[-1] = -h.next_count(largest)
     # Any constants that don't depend on the data would do: no rounding to mind.
-    offsets = -np.log(_m(h, candidates, bounds) / delta)
+    offsets = -np.log([_m(h, c, bounds) / delta for c in candidates.tolist()])
     picks, private = select(
         Head(scores, candidates, None, False), k=1, scale=scale, offsets=offsets, rng=rng
     )

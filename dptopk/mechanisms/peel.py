@@ -124,4 +124,4 @@ def _full_head(counts: Any, k: int, monotone: bool) -> tuple[Histogram | None, H
     n = len(h)
     m = head_size(n, min(k, n))
     keys, items = h.head(m)
-    return h, Head(keys, items, h.counts if m < n else None, False), n
+    return h, Head(keys, items, h.tail if m < n else None, False), n

@@ -1,0 +1,1 @@
+"""The readable twin of every kernel and mechanism: specification, oracle, exact fallback."""
