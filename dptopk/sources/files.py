@@ -271,6 +271,8 @@ def _rows(con: Any, query: str) -> "list[Any] | None":
         rows: list[Any] = con.execute(query).fetchall()
     except duckdb.Error:
         return None
+    except RuntimeError:  # DuckDB's word for Ctrl-C
+        raise KeyboardInterrupt from None
     return rows
 
 
@@ -283,7 +285,7 @@ def _stdin_table(con: Any, user: str, item: str) -> str:
     columns = _described(con, table)
     for name in (user, item):
         if name not in columns:
-            raise SourceError(f"-: no column {name!r}")
+            raise SourceError(f"-: no column {name!r} in the header line of standard input (CSV)")
     return table
 
 

@@ -122,8 +122,10 @@ def count_users(
     else:
         pairs = _pairs(frame, user, item, wanted)
         with _engine_errors(), working("Counting", progress):
-            _refuse_nulls(pairs, user, item)
-            labels, counts = _count(pairs, only, max_items_per_user, limit)
+            labels, counts, bad = _count(pairs, only, max_items_per_user, limit)
+        if bad and bad[0]:
+            name = item if bad[0] >= 2 else user
+            raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
     if wanted is not None:
         found = dict(zip(labels, counts, strict=True))
         return Counted(_int64([found.get(label, 0) for label in wanted]), wanted, None)
@@ -171,42 +173,37 @@ def _pairs(frame: Any, user: str, item: str, wanted: "list[Any] | None") -> Any:
     return lazy.select(**plain)
 
 
-def _refuse_nulls(pairs: Any, user: str, item: str) -> None:
+def _count(
+    pairs: Any, only: "list[Any] | None", max_items_per_user: "int | None", limit: "int | None"
+) -> "tuple[list[Any], list[int], list[int]]":
+    """Return items, counts and, for each, whether it or a user of it is null.
+
+    One query, so that a lazy source is read once. Nulls sort first: no limit
+    hides them.
+    """
     import narwhals as nw
 
     schema = pairs.collect_schema()
     null = {
-        name: (
-            nw.col(name).is_null() | nw.col(name).is_nan()
-            if schema[name].is_float()
-            else nw.col(name).is_null()
-        ).any()
+        name: nw.col(name).is_null() | nw.col(name).is_nan()
+        if schema[name].is_float()
+        else nw.col(name).is_null()
         for name in ("user", "item")
     }
-    [found] = zip(*_fetch(pairs.select(**null)), strict=True)
-    for name, has_null in zip((user, item), found, strict=True):
-        if has_null:
-            raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
-
-
-def _count(
-    pairs: Any, only: "list[Any] | None", max_items_per_user: "int | None", limit: "int | None"
-) -> "tuple[list[Any], list[int]]":
-    import narwhals as nw
-
     if only is not None:
-        pairs = pairs.filter(nw.col("item").is_in(only))
+        pairs = pairs.filter(nw.col("item").is_in(only) | null["item"])
     pairs = pairs.unique()
     if max_items_per_user is not None:
         nth = nw.col("item").cum_count().over("user", order_by=["hash", "item"])
-        pairs = _hashed(pairs).with_columns(nth=nth).filter(nw.col("nth") <= max_items_per_user)
-    query = pairs.group_by("item").agg(count=nw.len())
+        kept = (nw.col("nth") <= max_items_per_user) | null["item"]
+        pairs = _hashed(pairs).with_columns(nth=nth).filter(kept)
+    bad = null["user"].cast(nw.Int8) + 2 * null["item"].cast(nw.Int8)
+    query = pairs.with_columns(bad=bad).group_by("item").agg(nw.len().alias("count"), nw.max("bad"))
     if limit is None:
-        query = query.sort("item")
+        query = query.sort("bad", "item", descending=[True, False])
     else:
-        query = query.sort("count", "item", descending=[True, False]).head(limit)
-    labels, counts = _fetch(query.select("item", "count"))
-    return labels, counts
+        query = query.sort("bad", "count", "item", descending=[True, True, False]).head(limit)
+    return _fetch(query.select("item", "count", "bad"))
 
 
 def _hashed(pairs: Any) -> Any:
@@ -237,14 +234,15 @@ def _hashed(pairs: Any) -> Any:
     return nw.from_native(native.project('"user", "item", hash("user", "item") AS "hash"'))
 
 
-def _fetch(query: Any) -> "tuple[list[Any], list[Any]]":
-    """Run a query of two columns and return them as lists."""
+def _fetch(query: Any) -> "tuple[list[Any], list[Any], list[Any]]":
+    """Run a query of three columns and return them as lists."""
     if query.implementation.is_duckdb():
         rows = query.to_native().fetchall()  # narwhals would go through PyArrow
-        return [row[0] for row in rows], [row[1] for row in rows]
+        first, second, third = zip(*rows, strict=True) if rows else ((), (), ())
+        return list(first), list(second), list(third)
     done = query.collect()
-    first, second = done.columns
-    return done[first].to_list(), done[second].to_list()
+    first, second, third = (done[name].to_list() for name in done.columns)
+    return first, second, third
 
 
 @contextmanager
@@ -257,6 +255,9 @@ def _engine_errors() -> Iterator[None]:
         raise
     except Exception as error:
         kind = type(error).__name__
+        interrupted = isinstance(error, RuntimeError) and "interrupted" in str(error)
+    if interrupted:  # DuckDB's word for Ctrl-C
+        raise KeyboardInterrupt
     # Raised out here, so that not even __context__ holds the engine's message.
     if kind in ("MemoryError", "OutOfMemoryException"):
         raise SourceError("the distinct (user, item) pairs do not fit in memory")
