@@ -54,6 +54,8 @@ def probability(name: str, value: Any, *, zero: bool) -> float:
 
 def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:
     array = np.asarray(values)
+    if isinstance(values, (list, tuple)) and not array.size:
+        array = array.astype(np.int64)  # NumPy takes an empty list for floats
     if array.dtype.kind not in kinds:
         raise TypeError(f"{name} must be {wanted}, got {array.dtype}")
     if array.ndim != 1:

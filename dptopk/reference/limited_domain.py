@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from dptopk.reference.peel import plackett_luce, shares
+from dptopk.reference.race import STOP, Field, Tape, race
 
 BOT: Final = "BOT"
 Outcome = tuple["int | str", ...]
@@ -191,6 +192,58 @@ def private_k_bar_law(
             outcome = (k_bar, *picks) if with_k_bar else picks
             mixture[outcome] = mixture.get(outcome, 0.0) + share * chance
     return mixture
+
+
+def sample(
+    tape: Tape,
+    counts: Sequence[int],
+    *,
+    k: int,
+    k_bar: int,
+    scale: float,
+    threshold: float,
+    known: bool = True,
+) -> Outcome:
+    """Draw once from a tape of random words, exactly: the twin of the compiled mechanism.
+
+    Parameters
+    ----------
+    tape : dptopk.reference.race.Tape
+        Where the words come from.
+    counts, k, k_bar, scale, threshold, known
+        As in `law`.
+
+    Returns
+    -------
+    tuple
+        The picks, best first, ended by `BOT` if it came before the k-th.
+    """
+    items, next_count = cut(counts, k_bar, known=known)
+    field = Field([counts[i] for i in items], items, stop=(next_count + 1, threshold))
+    return tuple(BOT if pick == STOP else pick for pick in race(tape, field, k=k, scale=scale))
+
+
+def sample_private_k_bar(
+    tape: Tape,
+    counts: Sequence[int],
+    *,
+    k: int,
+    k_bar_max: int,
+    scale: float,
+    delta: float,
+    known: bool = True,
+    max_items_per_user: int | None = None,
+) -> int:
+    """Choose k_bar once from a tape of random words; arguments as in `private_k_bar_law`."""
+    n_items = len(counts) if known else None
+    choice = range(k, k_bar_max + 1)
+    m = [movable(c, n_items=n_items, max_items_per_user=max_items_per_user) for c in choice]
+    field = Field(
+        [-cut(counts, c, known=known)[1] for c in choice],
+        list(choice),
+        offsets=[-math.log(x / delta) for x in m],
+    )
+    return race(tape, field, k=1, scale=scale)[0]
 
 
 def naive_sample(

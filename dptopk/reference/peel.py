@@ -16,6 +16,8 @@ import mpmath
 import numpy as np
 import numpy.typing as npt
 
+from dptopk.reference.race import Field, Tape, race
+
 Item = TypeVar("Item")
 
 EXACT_DIGITS = 50  # decimal digits of the `exact=True` path
@@ -104,6 +106,30 @@ def shares(logits: Mapping[Item, Any]) -> dict[Item, Any]:
     }
     total = (mpmath.fsum if exact else math.fsum)(weights.values())
     return {item: weight / total for item, weight in weights.items()}
+
+
+def sample(
+    tape: Tape, counts: Sequence[int], *, k: int, scale: float, head: int | None = None
+) -> tuple[int, ...]:
+    """Draw once from a tape of random words, exactly: the twin of the compiled mechanism.
+
+    Parameters
+    ----------
+    tape : dptopk.reference.race.Tape
+        Where the words come from.
+    counts, k, scale
+        As in `law`.
+    head : int, optional
+        How many items are held in order; the law does not depend on it, the words do.
+
+    Returns
+    -------
+    tuple of int
+        The picks, best first.
+    """
+    order = sorted(range(len(counts)), key=lambda i: (-counts[i], i))[:head]
+    field = Field([counts[i] for i in order], order, tail=counts)
+    return tuple(race(tape, field, k=k, scale=scale))
 
 
 def naive_sample(

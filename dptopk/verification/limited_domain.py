@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dptopk.histogram import Histogram
+from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms.limited_domain import limited_domain as mechanism
 from dptopk.reference import limited_domain, peel
 from dptopk.reference.limited_domain import BOT, Outcome, movable
+from dptopk.release import Release
+from dptopk.rng import SeededRng, TapeRng
+from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck
+from dptopk.verification.registry import (
+    Entry,
+    PrivacyCheck,
+    Sampler,
+    SamplerCheck,
+    TapeCheck,
+)
 
 EPSILON_STEP = 1.0
 SCALE = 1 / EPSILON_STEP
@@ -243,11 +255,118 @@ def _private_k_bar_sampler(label: str, sampler: Sampler) -> SamplerCheck:
     return SamplerCheck(label, law, sampler, COUNTS, draws=DRAWS, seed=22)
 
 
+def _outcome(release: Release) -> Outcome:
+    """The picks as the law names them: labels are indices here."""
+    picks = release.labels if release.indices is None else release.indices.tolist()
+    return tuple(picks or ()) + (() if release.complete else (BOT,))
+
+
+def _histogram(counts: Counts, *, known: bool) -> Histogram:
+    """As a known domain, or as the rows that an engine would return of an unknown one."""
+    if known:
+        return Histogram(np.asarray(counts))
+    rows = sorted((-count, i) for i, count in enumerate(counts) if count > 0)
+    return Histogram.truncated(
+        [-count for count, _ in rows], [i for _, i in rows], next_count=0, k_bar=len(counts)
+    )
+
+
+def _public(counts: Counts, draws: int, seed: int, *, known: bool = True) -> Iterator[Outcome]:
+    rng, h = SeededRng(seed), _histogram(counts, known=known)
+    for _ in range(draws):
+        yield _outcome(
+            mechanism(h, k=2, k_bar=3, epsilon_step=EPSILON_STEP, delta=2 * DELTA,
+                      max_items_per_user=1, rng=rng)
+        )  # fmt: skip
+
+
+def _public_private_k_bar(counts: Counts, draws: int, seed: int) -> Iterator[Outcome]:
+    rng = SeededRng(seed)
+    h = _histogram(counts, known=True).truncate(3)
+    for _ in range(draws):
+        yield _outcome(
+            mechanism(h, k=1, k_bar="private", epsilon_step=EPSILON_STEP, delta=2 * DELTA, rng=rng)
+        )
+
+
+# ---- tapes
+
+
+def _case(seed: int) -> tuple[list[int], bool, int, int]:
+    """Counts, whether their domain is known, k and k_bar."""
+    counts = tapes.counts(seed).tolist()
+    k = 1 + seed % 7
+    return counts, seed % 2 == 0, k, k + seed % 11
+
+
+def _rows_or_all(counts: list[int], *, known: bool, k_bar: int) -> Histogram:
+    """All counts; or the rows of an unknown domain, as if the LIMIT had been k_bar or more."""
+    h = _histogram(counts, known=known)
+    if known or k_bar <= len(counts):
+        return h
+    return Histogram.truncated(h.counts, h.labels, next_count=0, k_bar=k_bar)
+
+
+def _kernel(seed: int, rng: TapeRng, *, lift: float = 1.0) -> Outcome:
+    counts, known, k, k_bar = _case(seed)
+    h = _rows_or_all(counts, known=known, k_bar=k_bar)
+    return _outcome(
+        mechanism(h, k=k, k_bar=k_bar, epsilon_step=0.3, delta=2 * DELTA / lift, rng=rng)
+    )
+
+
+def _sample(seed: int, k_bar: int) -> Outcome:
+    counts, known, k, _ = _case(seed)
+    m = movable(k_bar, n_items=len(counts) if known else None, max_items_per_user=None)
+    threshold = math.log(m / DELTA) * (1 + 2**-50) + 2**-50
+    scale = scale_of(0.3)
+    return limited_domain.sample(
+        tapes.read(seed), counts, k=k, k_bar=k_bar, scale=scale, threshold=threshold, known=known
+    )
+
+
+def _twin(seed: int) -> Outcome:
+    return _sample(seed, _case(seed)[3])
+
+
+def _kernel_private_k_bar(seed: int, rng: TapeRng) -> tuple[int, Outcome]:
+    counts, known, k, k_bar = _case(seed)
+    h = _rows_or_all(counts, known=known, k_bar=k_bar).truncate(k_bar)
+    release = mechanism(h, k=k, k_bar="private", epsilon_step=0.3, delta=2 * DELTA, rng=rng)
+    return release.parameters["k_bar"], _outcome(release)
+
+
+def _twin_private_k_bar(seed: int) -> tuple[int, Outcome]:
+    """Two draws, each from the first word of the tape."""
+    counts, known, k, k_bar_max = _case(seed)
+    chosen = limited_domain.sample_private_k_bar(
+        tapes.read(seed), counts, k=k, k_bar_max=k_bar_max, scale=scale_of(0.3), delta=DELTA,
+        known=known,
+    )  # fmt: skip
+    return chosen, _sample(seed, chosen)
+
+
+def _tape_check(
+    label: str,
+    kernel: Callable[[int, TapeRng], Any],
+    n: int,
+    twin: Callable[[int], Any] = _twin,
+) -> TapeCheck:
+    return TapeCheck(label, tapes.at_levels(kernel), twin, tapes.seeds(n))
+
+
 ENTRY = Entry(
     "limited_domain",
     checks=(
         *_cases(),
         *_private_k_bar_cases(),
+        _sampler("limited_domain(), known domain", _public),
+        _sampler("limited_domain(), unknown domain", partial(_public, known=False)),
+        _private_k_bar_sampler("limited_domain(), private k_bar", _public_private_k_bar),
+        _tape_check("limited_domain() and its twin on the same tapes", _kernel, 300),
+        _tape_check(
+            "the same, private k_bar", _kernel_private_k_bar, 150, twin=_twin_private_k_bar
+        ),
         _sampler(
             "NumPy baseline, k=2, k_bar=3",
             _naive,
@@ -264,6 +383,7 @@ ENTRY = Entry(
         ),
         _sampler("BOT without noise, drawn", _bot_without_noise),
         _sampler("BOT left out of the outcome, drawn", _bot_left_out),
+        _tape_check("threshold too low, same tapes", partial(_kernel, lift=0.5), 100),
         _private_k_bar_sampler(
             "private k_bar prefers the highest threshold, drawn",
             partial(_naive_private_k_bar, sign=1),

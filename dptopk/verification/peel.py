@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms.peel import peel as mechanism
 from dptopk.reference import limited_domain, peel
+from dptopk.rng import SeededRng, TapeRng
+from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck
 
 EPSILON_STEP = 1.0
 COUNTS = (3, 2, 1, 0)
@@ -85,10 +89,37 @@ def _sampler(label: str, sampler: Any, *, sees: Law | None = None) -> SamplerChe
     )
 
 
+def _public(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
+    rng, array = SeededRng(seed), np.asarray(counts)
+    for _ in range(draws):
+        yield tuple(mechanism(array, k=k, epsilon_step=EPSILON_STEP, rng=rng).indices.tolist())
+
+
+# ---- tapes
+
+
+def _kernel(seed: int, rng: TapeRng, *, epsilon_step: float = 0.3) -> tuple[int, ...]:
+    counts = tapes.counts(seed)
+    k = 1 + seed % len(counts)
+    return tuple(mechanism(counts, k=k, epsilon_step=epsilon_step, rng=rng).indices.tolist())
+
+
+def _twin(seed: int) -> tuple[int, ...]:
+    counts = tapes.counts(seed).tolist()
+    k = 1 + seed % len(counts)
+    return peel.sample(tapes.read(seed), counts, k=k, scale=scale_of(0.3))
+
+
+def _tape_check(label: str, kernel: Callable[[int, TapeRng], Any], n: int) -> TapeCheck:
+    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
+
+
 ENTRY = Entry(
     "peel",
     checks=(
         *(_private(k) for k in (1, 2, 3)),
+        _sampler("peel(), k=2", _public, sees=_law(2, scale=0.95)),
+        _tape_check("peel() and its twin on the same tapes", _kernel, 300),
         _sampler("NumPy baseline, k=2", _naive, sees=_law(2, scale=0.95)),
     ),
     broken=(
@@ -101,5 +132,6 @@ ENTRY = Entry(
         _sampler("Laplace noise, drawn", _laplace),
         _sampler("order lost, drawn", _in_item_order),
         _sampler("items put back, drawn", _with_repeats),
+        _tape_check("noise 1% too small, same tapes", partial(_kernel, epsilon_step=0.303), 100),
     ),
 )
