@@ -50,31 +50,36 @@ static inline double positive(double v)
     return 0.5 * (v + fabs(v));
 }
 
-/* The objective on an interval, for TILE neighbouring x. `left` points at
- * value(x - t) for the interval's lower t and `right` at value(x - t + range);
- * at its upper t both lie `width` places lower. Between its ends the objective
- * is their chord plus k w(1-w)/(1 + w growth), and dropping that denominator
- * bounds it by a parabola, which rises over the higher end by over^2 / (4 k)
- * with over = max(0, k - |f1 - f0|), so by at most over / 4. */
-#define OBJECTIVE(c, left, right, width, i)                                          \
-    double low_l = (left)[(ptrdiff_t)(i) - (ptrdiff_t)(width)];                      \
-    double low_r = (right)[(ptrdiff_t)(i) - (ptrdiff_t)(width)];                     \
-    double f0 = (c)->p0 * (left)[i] + (c)->q0 * (right)[i];                          \
-    double f1 = (c)->p1 * low_l + (c)->q1 * low_r;                                   \
-    double bend = (low_l - (left)[i]) - (low_r - (right)[i]) + DIFF_PAD * low_l;     \
-    double k = (c)->fall * ((c)->growth * (low_l - low_r) + bend);                   \
-    double rise = f1 - f0;                                                           \
-    double top = f0 + positive(rise);                                                \
-    double over = positive(k - fabs(rise))
+/* The objective on an interval. left is value(x - t) and right is
+ * value(x - t + range) at its lower t, left1 and right1 the same at its upper
+ * t, `width` places lower. Between its ends the objective is their chord plus
+ * k w(1-w)/(1 + w growth). Dropping that denominator bounds it by a parabola,
+ * which rises over the higher end by over^2 / (4 k), so by at most over / 4. */
+typedef struct piece {
+    double top, k, over;
+} piece;
+
+static inline piece objective(const interval *c, double left, double right, double left1,
+                              double right1)
+{
+    double f0 = c->p0 * left + c->q0 * right;
+    double f1 = c->p1 * left1 + c->q1 * right1;
+    double bend = (left1 - left) - (right1 - right) + DIFF_PAD * left1;
+    double k = c->fall * (c->growth * (left1 - right1) + bend);
+    double rise = f1 - f0;
+    piece found = {f0 + positive(rise), k, positive(k - fabs(rise))};
+    return found;
+}
 
 /* An upper bound on the interval without a division; nonzero if it exceeds best. */
 CLONES static int may_exceed(const interval *c, const double *left, const double *right,
                              size_t width, const double *best)
 {
+    const double *left1 = left - width, *right1 = right - width;
     int64_t any = 0;
     for (size_t i = 0; i < TILE; i++) {
-        OBJECTIVE(c, left, right, width, i);
-        any |= top + 0.25 * over > best[i];
+        piece f = objective(c, left[i], right[i], left1[i], right1[i]);
+        any |= f.top + 0.25 * f.over > best[i];
     }
     return any != 0;
 }
@@ -83,9 +88,10 @@ CLONES static int may_exceed(const interval *c, const double *left, const double
 CLONES static void raise_to_peak(const interval *c, const double *left, const double *right,
                                  size_t width, double *restrict best)
 {
+    const double *left1 = left - width, *right1 = right - width;
     for (size_t i = 0; i < TILE; i++) {
-        OBJECTIVE(c, left, right, width, i);
-        top += over * over / (4.0 * positive(k) + TINY);
+        piece f = objective(c, left[i], right[i], left1[i], right1[i]);
+        double top = f.top + f.over * f.over / (4.0 * positive(f.k) + TINY);
         best[i] = top > best[i] ? top : best[i];
     }
 }

@@ -222,7 +222,7 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
  * with cell = range / m: the worst hockey-stick divergence at e^x over all
  * adaptive choices of steps whose loss lies in some [t - range, t].
  *
- * Assumed: steps >= 1; m a multiple of DPTK_ADAPTIVE_BLOCK and at most
+ * Assumed: steps >= 1; m a power of two, at least DPTK_ADAPTIVE_BLOCK and at most
  * DPTK_ADAPTIVE_MAX_CELLS; 0 < range <= 8; floor >= 1e-280; and delta(x) <=
  * floor is known for x >= capacity * cell. scratch holds
  * dptk_adaptive_scratch(m, capacity) doubles and out capacity of them.

@@ -62,7 +62,10 @@ _FLOOR = 1e-6  # as a share of delta
 
 def cells_for(steps: int) -> int:
     """Cells per range: fewer for more steps, so that the error too grows with steps."""
-    return 64 if steps <= 128 else 32 if steps <= 1024 else 16 if steps <= 2048 else 8
+    for most, cells in ((16, 128), (128, 64), (1024, 32), (2048, 16)):
+        if steps <= most:
+            return cells
+    return 8
 
 
 def one_step(epsilon_step: float, delta: float) -> float:
@@ -71,7 +74,9 @@ def one_step(epsilon_step: float, delta: float) -> float:
     if root >= 1.0:
         return 0.0
     total = epsilon_step + 2 * math.log1p(-root)
-    return min(epsilon_step, max(0.0, total + 2.0**-49 * (epsilon_step - total)))
+    # The root is within 4 units of 2^-53 of itself, and the logarithm magnifies that.
+    charge = 2.0**-49 * root / (1.0 - root) + 2.0**-51 * epsilon_step
+    return min(epsilon_step, max(0.0, total + charge))
 
 
 def recursion(epsilon_step: float, steps: int, delta: float, cells: int) -> float:

@@ -13,6 +13,11 @@ from fractions import Fraction
 Groups = tuple[tuple[float, int], ...]
 
 _UNIT = 2.0**-53
+_BERNOULLI = "1/6 -1/30 1/42 -1/30 5/66 -691/2730 7/6 -3617/510 43867/798 -174611/330 854513/138"
+_MEAN_LOSS_SERIES = tuple(
+    float(Fraction(b) * 4**n * (2 * n + 1) / (2 * n * math.factorial(2 * n)))
+    for n, b in enumerate(_BERNOULLI.split(), 1)
+)
 
 
 def _up(value: float, size: float | None = None) -> float:
@@ -69,14 +74,12 @@ def bounded_range(groups: Groups, delta: float) -> float:
 def _mean_loss(epsilon: float) -> float:
     """Largest mean loss of a bounded-range step: x - 1 - ln x at x = e/(1 - exp(-e)).
 
-    With s = e/2 this is s coth s - 1 + ln(sinh(s)/s); its Taylor series
-    alternates, and stops here after a positive term.
+    With s = e/2 this is s coth s - 1 + ln(sinh(s)/s), whose Taylor series alternates
+    and falls; it stops here after a positive term, s^22.
     """
-    s = epsilon / 2
-    if s < 0.1:
-        q = s * s
-        tail = 7 / 2835 - q * (1 / 4200 - q * (11 / 467775))
-        return q * (0.5 - q * (1 / 36 - q * tail))
+    if epsilon < 1.0:
+        q = epsilon * epsilon / 4
+        return math.fsum(c * q**n for n, c in enumerate(_MEAN_LOSS_SERIES, 1))
     x = epsilon / -math.expm1(-epsilon)
     return _up(x - 1 - math.log(x), x + 1 + abs(math.log(x)))
 

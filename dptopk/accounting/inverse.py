@@ -19,15 +19,18 @@ _TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
     "bounded_range_2020": closed.bounded_range_2020,
     "zcdp": closed.zcdp,
     "adaptive": lambda groups, delta: recursion.adaptive(*groups[0], delta),
-    "best": lambda groups, delta: (
-        recursion.adaptive(*groups[0], delta)
-        if len(groups) == 1
-        else closed.closed_form(groups, delta)
-    ),
+    "best": lambda groups, delta: _best(groups, delta),
 }
 METHODS = tuple(_TOTALS)
 _MAX = sys.float_info.max
 _EQUAL_STEPS_ONLY = ("bounded_range_2020", "adaptive")
+
+
+def _best(groups: closed.Groups, delta: float) -> float:
+    # A step of smaller range is also one of the largest range; groups fall.
+    steps = sum(count for _, count in groups)
+    equal = recursion.adaptive(groups[0][0], steps, delta)
+    return equal if len(groups) == 1 else min(equal, closed.closed_form(groups, delta))
 
 
 def _positive(name: str, value: object) -> float:
@@ -86,9 +89,9 @@ def total_epsilon(
         method is the plain sum.
     method : str
         One of `METHODS`. basic, advanced and optimal assume epsilon_step-DP steps; all
-        others assume epsilon_step-bounded-range ones (module docstring). For a sequence
-        "best" is the best closed form; "adaptive" and "bounded_range_2020" need equal
-        steps.
+        others assume epsilon_step-bounded-range ones (module docstring). "adaptive" and
+        "bounded_range_2020" need equal steps; for others "best" takes the least of
+        the closed forms and of "adaptive" with all steps as large as the largest.
 
     Returns
     -------
@@ -103,7 +106,7 @@ def total_epsilon(
     Examples
     --------
     >>> round(total_epsilon(0.1, 10, 1e-6), 3)
-    0.622
+    0.634
     >>> total_epsilon(0.25, 4, 0.0)
     1.0
     """
@@ -161,14 +164,20 @@ def step_epsilon(epsilon: float, steps: int, delta: float, method: str = "best")
 @lru_cache(maxsize=4096, typed=True)
 def _step_epsilon(epsilon: float, steps: int, delta: float, method: str) -> float:
     target = _positive("epsilon", epsilon)
-    steps, delta, method = _check(steps, delta, method)
+    return _solve(target, *_check(steps, delta, method))
+
+
+@lru_cache(maxsize=4096)
+def _solve(target: float, steps: int, delta: float, method: str) -> float:
+    if method == "best":  # the same for equal steps
+        return _solve(target, steps, delta, "adaptive")
 
     def total(epsilon_step: float) -> float:
         return _TOTALS[method](((epsilon_step, steps),), delta)
 
-    if method in ("adaptive", "best") and steps > 1 and delta > 0.0:
+    if method == "adaptive" and steps > 1 and delta > 0.0:
         # A few per cent more than zCDP affords; the last digits are not worth the tables.
-        guess = 1.065 * _step_epsilon(target, steps, delta, "zcdp")
+        guess = 1.065 * _solve(target, steps, delta, "zcdp")
         return largest(total, target, guess, ulps=8 if steps <= 128 else 32)
     return largest(total, target, target / steps, ulps=2)
 
