@@ -94,25 +94,32 @@ static inline uint64_t descend(int64_t key)
     return (uint64_t)key ^ (uint64_t)INT64_MAX;
 }
 
+/* The bits in which the words differ. */
+static uint64_t differing(const uint64_t *words, size_t n)
+{
+    uint64_t bits = 0;
+    for (size_t i = 1; i < n; i++)
+        bits |= words[i] ^ words[0];
+    return bits;
+}
+
 /* The rank-th largest of the keys, rank from 1, and in *ties how many of its
  * equals belong to the first `rank`. work: n words. A byte a pass, from the
  * highest bit in which the words left differ: at most 8 passes of at most n
  * words, on any data. */
 static int64_t select_key(const int64_t *keys, size_t n, size_t rank, uint64_t *work, size_t *ties)
 {
-    uint64_t all = ~UINT64_C(0), some = 0;
+    uint64_t bits;
 
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t word = work[i] = descend(keys[i]);
-        all &= word;
-        some |= word;
-    }
-    while (all != some) {
-        size_t bucket[2][256] = {{0}}; /* two: equal neighbours don't wait for each other */
-        size_t kept = 0, total;
+    for (size_t i = 0; i < n; i++)
+        work[i] = descend(keys[i]);
+    while ((bits = differing(work, n)) != 0) {
+        uint64_t bucket[2][256] = {{0}}; /* two: equal neighbours don't wait for each other */
+        uint64_t total;
         unsigned shift = 0, digit = 0;
+        size_t kept = 0;
 
-        while ((all ^ some) >> shift > 255)
+        while (bits >> shift > 255)
             shift++;
         for (size_t i = 0; i < n; i++)
             bucket[i & 1][work[i] >> shift & 255]++;
@@ -120,15 +127,10 @@ static int64_t select_key(const int64_t *keys, size_t n, size_t rank, uint64_t *
             rank -= total;
             digit++;
         }
-        all = ~UINT64_C(0);
-        some = 0;
         for (size_t i = 0; i < n; i++) {
             const uint64_t word = work[i];
-            const uint64_t in = (uint64_t)0 - ((word >> shift & 255) == digit);
             work[kept] = word;
-            kept += in & 1;
-            all &= word | ~in;
-            some |= word & in;
+            kept += (word >> shift & 255) == digit;
         }
         n = kept;
     }
@@ -211,16 +213,23 @@ size_t dptk_cut_scratch(size_t n, size_t m)
 /* Keep the m largest, the first ones among equals; the smallest is the bound. */
 static void compact(cut *c)
 {
-    size_t ties, kept = 0;
-    const int64_t tau = select_key(c->keys, c->held, c->m, c->work, &ties);
+    int64_t *const keys = c->keys, *const index = c->index;
+    const size_t held = c->held;
+    size_t ties, kept = 0, i = 0;
+    const int64_t tau = select_key(keys, held, c->m, c->work, &ties);
 
-    for (size_t i = 0; i < c->held; i++) {
-        const int64_t key = c->keys[i];
-        const size_t tie = (key == tau) & (ties > 0);
-        c->keys[kept] = key;
-        c->index[kept] = c->index[i];
-        kept += (key > tau) | tie;
-        ties -= tie;
+    for (; ties > 0; i++) { /* the last that stays of those equal to tau ends it */
+        const int64_t key = keys[i];
+        keys[kept] = key;
+        index[kept] = index[i];
+        kept += key >= tau;
+        ties -= key == tau;
+    }
+    for (; i < held; i++) {
+        const int64_t key = keys[i];
+        keys[kept] = key;
+        index[kept] = index[i];
+        kept += key > tau;
     }
     c->held = kept;
     c->tau = tau;

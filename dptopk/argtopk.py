@@ -12,7 +12,7 @@ __all__ = ["argtopk"]
 
 
 def argtopk(counts: npt.ArrayLike, m: int) -> npt.NDArray[np.int64]:
-    """Indices of the m largest counts, largest first, equal ones by index.
+    """Return the indices of the m largest counts, largest first, equal ones by index.
 
     A drop-in for ``np.argpartition`` followed by ``np.argsort``, with a fixed
     order of ties and without the collapse of ``np.argpartition`` when most
