@@ -7,8 +7,7 @@ Messages name columns (the schema) and never hold values: an engine's own error
 may quote the row it failed on, so it is replaced, not chained.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,8 +120,8 @@ def count_users(
         labels, counts = [row[0] for row in rows], [row[1] for row in rows]
     else:
         pairs = _pairs(frame, user, item, wanted)
-        with _engine_errors(), working("Counting", progress):
-            labels, counts, bad = _count(pairs, only, max_items_per_user, limit)
+        with working("Counting", progress):
+            labels, counts, bad = _in_engine(_count, pairs, only, max_items_per_user, limit)
         if bad and bad[0]:
             name = item if bad[0] >= 2 else user
             raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
@@ -143,22 +142,18 @@ def _pairs(frame: Any, user: str, item: str, wanted: "list[Any] | None") -> Any:
         raise ImportError(
             "reading DataFrames needs narwhals: pip install 'dptopk[files]'"
         ) from None
-    unsupported = False
-    with _engine_errors():
-        try:
-            lazy = nw.from_native(frame).lazy()
-        except TypeError:
-            unsupported = True
-        else:
-            schema = lazy.collect_schema()
-    if unsupported:
+    lazy = _in_engine(_lazy, frame)
+    if lazy is None:
         hint = "; read files with dptopk.sources.files.read_events" if _is_path(frame) else ""
         raise TypeError(f"events must be {_ACCEPTED}; got {type(frame).__name__}{hint}")
+    schema = _in_engine(lazy.collect_schema)
     for name in (user, item):
         if name not in schema:
             raise SourceError(f"no column {name!r}; columns: {', '.join(map(repr, schema))}")
         if schema[name].is_nested():
             raise SourceError(f"column {name!r} holds nested values, which are no labels")
+        if lazy.implementation.is_pandas() and _is_mixed(lazy.to_native()[name]):
+            raise SourceError(f"column {name!r} holds labels of mixed kinds; make them all text")
     dtype = schema[item]
     for name, fits, kind in (("text", str, nw.String), ("integers", int, nw.dtypes.IntegerType)):
         if wanted and isinstance(dtype, kind) and not isinstance(wanted[0], fits):
@@ -171,6 +166,29 @@ def _pairs(frame: Any, user: str, item: str, wanted: "list[Any] | None") -> Any:
         for name, source in (("user", user), ("item", item))
     }
     return lazy.select(**plain)
+
+
+def _lazy(frame: Any) -> Any:
+    """Return the narwhals lazy frame, or None if narwhals does not take it."""
+    import narwhals as nw
+
+    try:
+        return nw.from_native(frame).lazy()
+    except TypeError:
+        return None
+
+
+def _is_mixed(series: Any) -> bool:
+    """Whether a pandas column holds objects of kinds that have no common order.
+
+    pandas does not fail on those: it sorts them by first appearance, and so
+    would let the data decide between equal counts.
+    """
+    if series.dtype != object:
+        return False
+    from pandas.api.types import infer_dtype  # type: ignore[import-untyped,unused-ignore]
+
+    return infer_dtype(series, skipna=True).startswith("mixed")
 
 
 def _count(
@@ -191,7 +209,7 @@ def _count(
         for name in ("user", "item")
     }
     if only is not None:
-        pairs = pairs.filter(nw.col("item").is_in(only) | null["item"])
+        pairs = pairs.filter(nw.col("item").is_in(only) | null["item"] | null["user"])
     pairs = pairs.unique()
     if max_items_per_user is not None:
         nth = nw.col("item").cum_count().over("user", order_by=["hash", "item"])
@@ -231,7 +249,9 @@ def _hashed(pairs: Any) -> Any:
             "max_items_per_user needs pandas, Polars, PyArrow or DuckDB; on other engines "
             "bound the contributions in your own query"
         )
-    return nw.from_native(native.project('"user", "item", hash("user", "item") AS "hash"'))
+    # Twice: DuckDB joins the two hashes by an xor, under which the items of many
+    # users would come in much the same order.
+    return nw.from_native(native.project('"user", "item", hash(hash("user", "item")) AS "hash"'))
 
 
 def _fetch(query: Any) -> "tuple[list[Any], list[Any], list[Any]]":
@@ -245,12 +265,10 @@ def _fetch(query: Any) -> "tuple[list[Any], list[Any], list[Any]]":
     return first, second, third
 
 
-@contextmanager
-def _engine_errors() -> Iterator[None]:
-    """Turn an engine's error, which may quote data, into a SourceError that does not."""
+def _in_engine(work: Callable[..., Any], *args: Any) -> Any:
+    """Call `work`; replace an engine's error, which may quote data, by one that does not."""
     try:
-        yield
-        return
+        return work(*args)
     except (SourceError, ImportError):
         raise
     except Exception as error:

@@ -1,0 +1,16 @@
+"""Fixtures shared by the tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The directory of the research data sets; skips the test where it is absent."""
+    named = os.environ.get("DPTOPK_DATA")
+    path = Path(named) if named else Path(__file__).parents[2] / "shared" / "data"
+    if not path.is_dir():
+        pytest.skip(f"no real data at {path}: set DPTOPK_DATA to run this test")
+    return path

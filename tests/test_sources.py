@@ -1,0 +1,544 @@
+"""Events to counts: every engine and every file format says the same."""
+
+import gzip
+import os
+import re
+import sys
+from collections import Counter
+from datetime import date
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from dptopk.errors import SourceError
+from dptopk.sources import frames
+from dptopk.sources.files import connect, read_domain, read_events
+from dptopk.sources.frames import Counted, count_users
+
+nw = pytest.importorskip("narwhals")
+duckdb = pytest.importorskip("duckdb")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+ARROW_TYPES = {int: pa.int64(), str: pa.string(), float: pa.float64()}
+
+
+def arrow(users, items):
+    """A table whose types do not depend on there being rows."""
+    kinds = [next((type(v) for v in col if v is not None), int) for col in (users, items)]
+    columns = [pa.array(c, ARROW_TYPES[k]) for c, k in zip((users, items), kinds, strict=True)]
+    return pa.table(columns, names=["user", "item"])
+
+
+ENGINES = {
+    "pandas": lambda u, i: arrow(u, i).to_pandas(),
+    "polars": lambda u, i: pl.from_arrow(arrow(u, i)),
+    "polars lazy": lambda u, i: pl.from_arrow(arrow(u, i)).lazy(),
+    "pyarrow": arrow,
+    "duckdb": lambda u, i: duckdb.connect().from_arrow(arrow(u, i)),
+    "dict": lambda u, i: {"user": u, "item": i},
+    "pairs": lambda u, i: list(zip(u, i, strict=True)),
+}
+COLUMNS = {"user": "user", "item": "item"}
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    return ENGINES[request.param]
+
+
+def random_events(seed, n=400, text=False):
+    """Skewed events with repeats and many equal counts."""
+    rng = np.random.default_rng(seed)
+    users = rng.integers(0, 40, n).tolist()
+    items = np.minimum(rng.geometric(0.08, n), 60).tolist()
+    return (users, [f"i{v:02d} ü" for v in items]) if text else (users, items)
+
+
+def rows_of(counted: Counted):
+    return list(zip(counted.labels, counted.counts.tolist(), strict=True))
+
+
+def oracle(users, items):
+    """(item, count) by count descending, then item ascending."""
+    counts = Counter(item for _, item in set(zip(users, items, strict=True)))
+    return sorted(counts.items(), key=lambda row: (-row[1], row[0]))
+
+
+# ---- counting
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_top_rows_and_next_count_are_the_oracles(engine, text):
+    users, items = random_events(1, text=text)
+    rows = oracle(users, items)
+    ties = [j for j in range(1, len(rows)) if rows[j - 1][1] == rows[j][1]]
+    assert ties, "the data must have ties at some cut"
+    for k_bar in (1, ties[0], ties[-1], len(rows) - 1, len(rows), len(rows) + 5):
+        got = count_users(engine(users, items), **COLUMNS, k_bar=k_bar)
+        assert rows_of(got) == rows[:k_bar]
+        assert got.next_count == (rows[k_bar][1] if k_bar < len(rows) else 0)
+        assert got.counts.dtype == np.int64
+
+
+def test_without_a_cut_items_come_in_their_own_order(engine):
+    users, items = random_events(2, text=True)
+    got = count_users(engine(users, items), **COLUMNS)
+    assert rows_of(got) == sorted(oracle(users, items))
+    assert got.next_count is None
+
+
+@pytest.mark.parametrize("bound", [None, 3])
+def test_domain_gives_order_zeros_and_nothing_else(engine, bound):
+    users, items = [1, 1, 2, 2, 3, 1], ["c", "a", "c", "x", "x", "c"]
+    got = count_users(
+        engine(users, items), **COLUMNS, domain=["b", "c", "a"], k_bar=1, max_items_per_user=bound
+    )
+    assert got.labels == ["b", "c", "a"]
+    assert got.counts.tolist() == [0, 2, 1]
+    assert got.next_count is None
+
+
+def test_domain_is_applied_before_the_bound():
+    """Or the bound would be spent on items that cannot be released."""
+    users, items = [1] * 50, list(range(50))
+    for name in ENGINES:
+        frame = ENGINES[name](users, items)
+        got = count_users(frame, **COLUMNS, domain=[7, 31], max_items_per_user=2)
+        assert got.counts.tolist() == [1, 1], name
+
+
+@pytest.mark.parametrize("k_bar", [None, 3])
+def test_no_events_is_no_error(engine, k_bar):
+    got = count_users(engine([], []), **COLUMNS, k_bar=k_bar, max_items_per_user=2)
+    assert got.labels == []
+    assert got.counts.shape == (0,)
+    assert got.next_count == (None if k_bar is None else 0)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        (np.array([1, 1, 2]), np.array(["a", "a", "b"])),
+        np.array([(1, "a"), (1, "a"), (2, "b")], dtype=[("user", "i8"), ("item", "U1")]),
+        np.array([["1", "a"], ["1", "a"], ["2", "b"]]),
+        {"item": np.array(["a", "a", "b"]), "user": [1, 1, 2]},
+        pd.DataFrame({"user": [1, 1, 2], "item": pd.Categorical(list("aab"), ["c", "b", "a"])}),
+        pl.DataFrame({"user": [1, 1, 2], "item": list("aab")}).cast({"item": pl.Categorical}),
+    ],
+    ids=["arrays", "structured", "matrix", "dict", "pandas categories", "polars categories"],
+)
+def test_other_containers(frame):
+    got = count_users(frame, **COLUMNS)
+    assert (got.labels, got.counts.tolist()) == (["a", "b"], [1, 1])
+
+
+def test_pandas_objects_of_one_kind_are_labels():
+    days = [date(2020, 1, 2), date(2020, 1, 1), date(2020, 1, 1)]
+    frame = pd.DataFrame({"user": [1, 2, 3], "item": days})
+    assert rows_of(count_users(frame, **COLUMNS)) == [(days[1], 2), (days[0], 1)]
+
+
+def test_the_group_by_and_the_limit_run_in_the_engine(monkeypatch):
+    """Of 400 events only k_bar + 1 rows come to Python."""
+    fetched = []
+    fetch = frames._fetch
+
+    def spy(query):
+        columns = fetch(query)
+        fetched.append(len(columns[0]))
+        return columns
+
+    monkeypatch.setattr(frames, "_fetch", spy)
+    for name in ("pandas", "polars", "polars lazy", "pyarrow", "duckdb"):
+        count_users(ENGINES[name](*random_events(1)), **COLUMNS, k_bar=4)
+    assert fetched == [5] * 5
+
+
+def test_duckdb_relation_needs_no_pyarrow(monkeypatch):
+    relation = duckdb.connect().sql("SELECT 1 AS user, 'a' AS item")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert count_users(relation, **COLUMNS).labels == ["a"]
+
+
+# ---- bounded contributions
+
+
+def kept(frame, most):
+    """What each user keeps, seen by counting that user alone."""
+    return count_users(frame, **COLUMNS, max_items_per_user=most)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_each_user_keeps_exactly_the_bound(name):
+    users, items = random_events(3)
+    had = Counter(user for user, _ in set(zip(users, items, strict=True)))
+    for most in (1, 4):
+        total = kept(ENGINES[name](users, items), most).counts.sum()
+        assert total == sum(min(most, n) for n in had.values())
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(
+    others=st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abcdefgh")), max_size=25),
+    own=st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8),
+    most=st.integers(1, 4),
+    at=st.integers(0, 25),
+)
+def test_a_neighbour_differs_by_that_users_own_items_only(name, others, own, most, at):
+    """What a user keeps does not depend on the others, nor on the order of rows."""
+    mine = [(99, item) for item in own]
+    both = others[:at] + mine + others[at:]
+
+    def counts(pairs):
+        users, items = [list(col) for col in zip(*pairs, strict=True)] if pairs else ([], ["a"][:0])
+        got = kept(ENGINES[name](users, items), most)
+        return Counter(dict(zip(got.labels, got.counts.tolist(), strict=True)))
+
+    difference = counts(both)
+    difference.subtract(counts(others))
+    alone = counts(mine)
+    assert {item: n for item, n in difference.items() if n} == dict(alone)
+    assert len(alone) == min(most, len(set(own)))
+    assert set(alone.values()) == {1}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("text", [False, True])
+def test_the_bound_favours_no_item(name, text):
+    """3,000 users with the same 10 items, 3 kept: each item is kept by 30% of them.
+
+    Against a fair draw without replacement, whose counts have covariance
+    n p (1 - p) d / (d - 1) (I - J / d): chi-square with d - 1 degrees of freedom,
+    level 1e-9. Rules that keep low ids, or order the items alike for many users,
+    fail by far.
+    """
+    n, d, most = 3000, 10, 3
+    users = [u for u in range(n) for _ in range(d)]
+    items = [v for _ in range(n) for v in range(d)]
+    if text:
+        users, items = [f"user {u}" for u in users], [f"item {v}" for v in items]
+    counts = kept(ENGINES[name](users, items), most).counts
+    p = most / d
+    statistic = ((counts - n * p) ** 2).sum() / (n * p * (1 - p)) * (d - 1) / d
+    assert statistic < chi2.isf(1e-9, d - 1)
+    assert len(counts) == d
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize("bound", [None, 2])
+@pytest.mark.parametrize("k_bar", [None, 1])
+@pytest.mark.parametrize("column", ["user", "item"])
+def test_nulls_are_refused_even_below_the_cut(engine, column, k_bar, bound):
+    users, items = ["u1", "u2", "u3", "u4"], ["secret", "secret", "secret", "rare"]
+    (users if column == "user" else items)[3] = None
+    with pytest.raises(SourceError, match=f"^column '{column}' holds nulls; drop or fill them"):
+        count_users(engine(users, items), **COLUMNS, k_bar=k_bar, max_items_per_user=bound)
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars", "pyarrow", "duckdb", "dict"])
+def test_nan_is_null(name):
+    with pytest.raises(SourceError, match="column 'item' holds nulls"):
+        count_users(ENGINES[name]([1, 2], [1.0, float("nan")]), **COLUMNS)
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars lazy", "pyarrow", "duckdb", "dict"])
+def test_missing_column_is_named_with_those_there_are(name):
+    frame = ENGINES[name]([1], ["secret"])
+    with pytest.raises(SourceError, match=r"^no column 'who'; columns: 'user', 'item'$"):
+        count_users(frame, user="who", item="item")
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pl.DataFrame({"user": [1], "item": [["secret"]]}), "holds nested values"),
+        (pd.DataFrame({"user": [1] * 500, "item": [*["secret"] * 499, 3]}, dtype=object),
+         "column 'item' holds labels of mixed kinds"),
+        (pd.DataFrame({"user": [["secret"]], "item": [3]}), "column 'user' holds labels of mixed"),
+        (pd.DataFrame([[1, 2, 3]], columns=["user", "item", "item"]), r"could not be read"),
+        (pl.LazyFrame({"user": ["1", "secret"], "item": [1, 2]}).cast({"user": int}),
+         r"malformed.*\(InvalidOperationError\)"),
+        ([("u", "secret"), ("u", 3)], "item labels of one kind"),
+        ([("u", ["secret"])], "must be hashable"),
+        ([("u", "secret", 3)], r"must hold \(user, item\) pairs"),
+        ({"user": [1, 2], "item": ["secret"]}, "differ in length"),
+        (np.zeros(3), r"shape \(n, 2\)"),
+    ],
+)  # fmt: skip
+def test_unusable_tables_are_refused_without_data(frame, message):
+    with pytest.raises(SourceError, match=message) as caught:
+        count_users(frame, **COLUMNS)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None  # nor in what a logger would follow
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (7, "events must be pandas, Polars .* got int"),
+        ("events.csv", "got str; read files with"),
+        (pl.Series([1]), "got Series"),
+    ],
+)
+def test_other_objects_are_refused(frame, message):
+    with pytest.raises(TypeError, match=message):
+        count_users(frame, **COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"k_bar": 0}, ValueError, "k_bar must be >= 1, got 0"),
+        ({"k_bar": 2.0}, TypeError, "k_bar must be an integer, got float"),
+        ({"k_bar": True}, TypeError, "k_bar must be an integer, got bool"),
+        ({"max_items_per_user": 0}, ValueError, "max_items_per_user must be >= 1, got 0"),
+        ({"domain": ["a", "b", "a"]}, ValueError, "domain contains 'a' twice"),
+        ({"domain": ["a", None]}, ValueError, "must not contain nulls"),
+        ({"domain": [float("nan")]}, ValueError, "must not contain nulls"),
+        ({"domain": "abc"}, TypeError, "not one text"),
+        ({"domain": [1, 2]}, TypeError, "column 'item' holds text, the domain does not"),
+        ({"user": "item"}, ValueError, "two different columns"),
+    ],
+)
+def test_bad_arguments(options, error, message):
+    with pytest.raises(error, match=message):
+        count_users(pl.DataFrame({"user": [1], "item": ["a"]}), **{**COLUMNS, **options})
+
+
+def test_text_domain_on_an_integer_column_is_refused():
+    """Every count would be 0, silently."""
+    with pytest.raises(TypeError, match="column 'item' holds integers, the domain does not"):
+        count_users(pl.DataFrame({"user": [1], "item": [5]}), **COLUMNS, domain=["5"])
+
+
+@pytest.mark.parametrize("kind", [np.array, pl.Series, pd.Series, pa.array, tuple, iter])
+def test_domain_of_any_kind(kind):
+    frame = pl.DataFrame({"user": [1], "item": [5]})
+    got = count_users(frame, **COLUMNS, domain=kind([4, 5]))
+    assert got.counts.tolist() == [0, 1]
+
+
+def test_missing_extras_say_what_to_install(monkeypatch):
+    frame = pl.DataFrame({"user": [1], "item": [5]})
+    monkeypatch.setitem(sys.modules, "narwhals", None)
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    with pytest.raises(ImportError, match=r"pip install 'dptopk\[files\]'"):
+        count_users(frame, **COLUMNS)
+    with pytest.raises(ImportError, match=r"pip install 'dptopk\[files\]'"):
+        connect()
+    assert count_users([(1, 5)], **COLUMNS).labels == [5]
+
+
+# ---- files
+
+USERS = ["00123", "123", "ann, b", 'say "hi"', "ann, b"]
+ITEMS = ["007", "7", "é;\t|", "2020-01-01", "é;\t|"]
+ROWS = [("007", 1), ("2020-01-01", 1), ("7", 1), ("é;\t|", 1)]
+ODD = ('us"er', "it'em é")  # column names that need quoting
+WRITERS = {
+    "csv": "(HEADER, DELIMITER ',')",
+    "tsv": "(HEADER, DELIMITER '\t')",
+    "csv.gz": "(HEADER, DELIMITER ';')",
+    "csv.zst": "(HEADER, DELIMITER '|')",
+    "parquet": "(FORMAT parquet)",
+    "jsonl": "(FORMAT json)",
+    "json": "(FORMAT json, ARRAY true)",
+    "ndjson.gz": "(FORMAT json)",
+}
+
+
+def write(path, options, users=USERS, items=ITEMS, names=ODD):
+    table = pa.table([users, items], names=list(names))
+    con = connect()
+    con.register("events", table)
+    literal = str(path).replace("'", "''")
+    con.execute(f"COPY (FROM events) TO '{literal}' {options}")
+
+
+def read(paths, names=ODD, **options):
+    user, item = names
+    return count_users(read_events(paths, user=user, item=item, **options), user=user, item=item)
+
+
+@pytest.mark.parametrize("ext", WRITERS)
+def test_every_format_holds_the_same_table(tmp_path, ext):
+    """Identifiers stay as written (007 is not 7); names and paths need quoting."""
+    path = tmp_path / f"it's [1] *odd* ü.{ext}"
+    write(path, WRITERS[ext])
+    assert rows_of(read(path)) == ROWS
+
+
+def test_several_files_and_globs_are_one_table(tmp_path):
+    for n, (ext, options) in enumerate(WRITERS.items()):
+        write(tmp_path / f"part{n}.{ext}", options, users=[f"u{n}"], items=["x"])
+    everything = [("x", len(WRITERS))]
+    assert rows_of(read(tmp_path / "part*")) == everything
+    assert rows_of(read(sorted(tmp_path.iterdir()))) == everything
+    assert rows_of(read([tmp_path / "*.csv*", str(tmp_path / "part1.tsv")])) == [("x", 4)]
+    # The same file twice adds nothing: users are distinct over all files.
+    assert rows_of(read([tmp_path / "*.csv", tmp_path / "*.csv"])) == [("x", 1)]
+
+
+def test_columns_are_found_by_name_in_each_file(tmp_path):
+    (tmp_path / "1.csv").write_text("user,item\nu1,x\n")
+    (tmp_path / "2.csv").write_text("item,more,user\nx,0,u2\n")
+    assert rows_of(read(tmp_path / "*.csv", ("user", "item"))) == [("x", 2)]
+
+
+def test_parquet_keeps_its_types_unless_files_disagree(tmp_path):
+    names = ("user", "item")
+    one, two, three = (tmp_path / f"{n}.parquet" for n in (1, 2, 3))
+    write(one, "(FORMAT parquet)", ["u1", "u1"], [10, 9], names)
+    write(two, "(FORMAT parquet)", ["u2"], pa.array([9], pa.int32()), names)
+    write(three, "(FORMAT parquet)", ["u3"], ["9"], names)
+    assert rows_of(read([one, two], names)) == [(9, 2), (10, 1)]
+    assert rows_of(read([one, two, three], names)) == [("10", 1), ("9", 3)]
+    assert rows_of(read(one, names, as_text=True)) == [("10", 1), ("9", 1)]
+
+
+def test_rows_do_not_decide_how_a_csv_is_read(tmp_path):
+    """No comment, quote, type or delimiter is guessed from what users wrote."""
+    path = tmp_path / "e.csv"
+    rows = ["user,item", "#1,a;b", "2,a;b", "3,'x", "4,NULL", "5,1e3", "6,01/02/2020"]
+    path.write_text("\n".join(rows) + "\n")
+    assert rows_of(read(path, ("user", "item"))) == [
+        ("'x", 1), ("01/02/2020", 1), ("1e3", 1), ("NULL", 1), ("a;b", 2),
+    ]  # fmt: skip
+
+
+def test_header_without_rows_is_an_empty_table(tmp_path):
+    (tmp_path / "e.csv").write_text("user,item\n")
+    assert rows_of(read(tmp_path / "e.csv", ("user", "item"))) == []
+
+
+LONG = b"user,item\n" + b"u,x\n" * 60_000  # past what DuckDB looks at before it starts
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.csv", None, "none.csv: no such file"),
+        ("none*.csv", None, r"none\*.csv: no file matches"),
+        ("http://host/x.csv", None, "no such file"),
+        ("", None, "is a directory; name its files"),
+        ("e.csv", b"", "e.csv: the file is empty"),
+        ("e.log", b"user,item\nsecret,x\n", r"e.log: unknown format; the name must end in \.csv"),
+        ("e.parquet.gz", b"secret", "unknown format"),
+        ("e.parquet", b"PAR1secret", "e.parquet: not readable as Parquet: malformed, cut short"),
+        ("e.csv.gz", b"secret", "e.csv.gz: not readable as CSV"),
+        ("e.csv.gz", gzip.compress(LONG)[:-200], "could not be read|not readable as CSV"),
+        ("e.csv", b"user,item\nsecret,\xff\n", "e.csv: not readable as CSV: malformed, cut short"),
+        ("e.csv", b"user,item\nsecret,b,c\n", "no column 'user' in the header, or rows that do"),
+        ("e.csv", b"secret,item\n1,2\n", "e.csv: no column 'user'$"),
+        ("e.tsv", b"user,item\nsecret,2\n", "e.tsv: no column 'user'$"),
+        ("e.csv", b"user,item\nsecret,\n", "column 'item' holds nulls"),
+        ("e.csv", LONG + b"secret,b,c\n", r"malformed, cut short or non-UTF-8 row.*\(InvalidInput"),
+        ("e.csv", LONG + b"secret,\xff\n", "malformed, cut short or non-UTF-8 row"),
+        ("e.jsonl", b'{"user": "secret", "item": 1}\n{"us', "e.jsonl: not readable as JSON"),
+        ("e.jsonl", b'{"user": "secret", "itm": 1}\n', "e.jsonl: no column 'item'$"),
+        ("e.jsonl", b'{"user": "secret", "item": null}\n', "column 'item' holds nulls"),
+        ("e.jsonl", b"[1, 2]\n", "not readable as JSON|no column"),
+    ],
+)
+def test_bad_files_give_one_clear_line_without_data(tmp_path, monkeypatch, name, content, message):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=message) as caught:
+        read(name or str(tmp_path), ("user", "item"))
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_parquet_names_its_columns(tmp_path):
+    write(tmp_path / "e.parquet", "(FORMAT parquet)")
+    with pytest.raises(SourceError, match=re.escape(f"no column 'who'; columns: {ODD[0]!r}, ")):
+        read(tmp_path / "e.parquet", ("who", "item"))
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads everything")
+def test_unreadable_file(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("user,item\n")
+    path.chmod(0)
+    with pytest.raises(SourceError, match=r"e\.csv: permission denied"):
+        read(path, ("user", "item"))
+
+
+def test_no_files_given():
+    with pytest.raises(SourceError, match="no files given"):
+        read([])
+
+
+def test_connection_loads_no_code_and_spills_nowhere():
+    con = connect()
+    for setting, value in (
+        ("autoinstall_known_extensions", False),
+        ("autoload_known_extensions", False),
+        ("temp_directory", ""),
+    ):
+        assert con.execute("SELECT current_setting(?)", [setting]).fetchone() == (value,)
+
+
+# ---- domains
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("d.txt", "é 1\r\n\r\nb,c\r\n007\r\n".encode()),
+        ("d", "\ufeffé 1\nb,c\n007".encode()),
+        ("d.txt.gz", gzip.compress("é 1\nb,c\n007\n".encode())),
+        ("d.csv", 'label,more\né 1,x\n"b,c",y\n007,z\n'.encode()),
+        ("d.tsv", "label\tmore\né 1\tx\nb,c\ty\n007\tz\n".encode()),
+    ],
+)
+def test_domain_files(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    assert read_domain(tmp_path / name) == ["é 1", "b,c", "007"]
+
+
+def test_domain_of_a_parquet_file_is_text(tmp_path):
+    write(tmp_path / "d.parquet", "(FORMAT parquet)", [3, 12], ["x", "y"], ("label", "more"))
+    assert read_domain(tmp_path / "d.parquet") == ["3", "12"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("d.txt", None, "no such file"),
+        ("d.txt", b"", "the file is empty"),
+        ("d.txt", b"\n \n", "the domain is empty"),
+        ("d.txt", b"a\n\xff\n", "not readable as text, one label per line"),
+        ("d.txt.gz", b"a\nb\n", "not readable as text"),
+        ("d.csv", b"label,x\n,1\n", "holds nulls or empty values"),
+        ("d.csv", b"label\n", "the domain is empty"),
+        ("d.parquet", b"PAR1", "not readable as Parquet"),
+    ],
+)
+def test_bad_domain_files(tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(SourceError, match=f"{re.escape(name)}: .*{message}"):
+        read_domain(tmp_path / name)
+
+
+# ---- real data
+
+
+@pytest.mark.parametrize("name", ["ml100k", "gowalla_10core"])
+def test_real_events_give_their_published_histogram(data_dir, name):
+    expected = np.load(data_dir / f"{name}.hist.npz")["counts"]
+    relation = read_events(data_dir / f"{name}.events.parquet", user="user", item="item")
+    got = count_users(relation, **COLUMNS, k_bar=500)
+    np.testing.assert_array_equal(got.counts, expected[:500])
+    assert got.next_count == expected[500]
