@@ -1,0 +1,74 @@
+"""Arrows point down only: who may import whom."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "dptopk"
+if not PACKAGE.is_dir():  # run against an installed package, beside its sources
+    pytest.skip("the sources are not here", allow_module_level=True)
+
+# From the bottom up: a room may import those named before it, and itself.
+LAYERS = [
+    ["errors", "_core"],
+    ["_validate", "release"],
+    ["rng", "accounting", "argtopk"],
+    ["sources"],
+    ["histogram"],
+    ["reference"],
+    ["mechanisms"],
+    ["verification"],
+    ["verify"],
+    ["cli"],
+    ["__main__", "__init__"],
+]
+LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+# The command line looks up the version; the core is loaded before any layer.
+PACKAGE_ITSELF = {"cli", "__main__"}
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imports_of(path):
+    """Rooms of dptopk that a module imports, anywhere in it."""
+    inside = ("dptopk", *path.relative_to(PACKAGE).parent.parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = list(inside[: len(inside) - node.level + 1]) if node.level else []
+            base += (node.module or "").split(".") if node.module else []
+            names = [[*base, alias.name] for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name[0] == "dptopk":
+                yield name[1] if len(name) > 1 and name[1] in LEVEL else ""
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem)
+def test_imports_point_down(path):
+    room = room_of(path)
+    for used in imports_of(path):
+        if used == "":
+            assert room in PACKAGE_ITSELF, f"{room} imports the package itself"
+        else:
+            assert used == room or LEVEL[used] < LEVEL[room], f"{room} imports {used}"
+
+
+def test_the_core_needs_no_extra():
+    """import dptopk loads NumPy, SciPy and mpmath, and nothing of the extras."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, dptopk; "
+        "print([m for m in ('duckdb', 'narwhals', 'rich', 'pandas', 'polars', 'pyarrow', "
+        "'matplotlib') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
