@@ -60,7 +60,7 @@ def _check(steps: Any, delta: Any, method: Any) -> tuple[int, float, str]:
         raise ValueError(f"steps must be at least 1, got {steps}")
     if isinstance(delta, bool) or not isinstance(delta, numbers.Real):
         raise TypeError(f"delta must be a number, got {type(delta).__name__}")
-    if not 0 <= delta < 1:
+    if not 0.0 <= _nearest(delta, 0.0) < 1.0:
         raise ValueError(f"delta must be at least 0 and less than 1, got {delta}")
     if not isinstance(method, str):
         raise TypeError(f"method must be a string, got {type(method).__name__}")
