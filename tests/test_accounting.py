@@ -1,6 +1,7 @@
 """Composition: closed forms against mpmath, the recursion between proven bounds, the inverses."""
 
 import math
+from fractions import Fraction
 from itertools import product
 
 import mpmath as mp
@@ -368,6 +369,14 @@ def test_basic_is_exact():
     assert step_epsilon(1.0, 2, 0) == 0.5
 
 
+def test_other_numbers_are_rounded_against_the_caller():
+    third = Fraction(1, 3)  # above its double; 1/10 is below
+    assert Fraction(total_epsilon(third, 1, 0)) >= third
+    for total in (third, Fraction(1, 10)):
+        assert Fraction(step_epsilon(total, 1, 0)) <= total
+    assert step_epsilon(np.float32(0.5), np.int64(2), np.float64(0)) == 0.25
+
+
 def test_a_sequence_of_steps():
     for method in METHODS:
         assert total_epsilon([0.2] * 6, 6, 1e-3, method) == total_epsilon(0.2, 6, 1e-3, method)
@@ -399,6 +408,7 @@ def test_answers_are_cached():
         ((0, 2, 0.1), ValueError, "must be a finite number > 0, got 0"),
         ((math.nan, 2, 0.1), ValueError, "must be a finite number > 0, got nan"),
         ((math.inf, 2, 0.1), ValueError, "must be a finite number > 0, got inf"),
+        ((10**400, 2, 0.1), ValueError, "must be a finite number > 0"),
         (("1", 2, 0.1), TypeError, "got str"),
         ((None, 2, 0.1), TypeError, "got NoneType"),
         ((True, 2, 0.1), TypeError, "got bool"),
