@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 from dptopk.errors import DptopkError
 
 _METHODS = {
-    "basic": ("any pure DP", "basic composition"),
-    "advanced": ("any pure DP", "advanced composition"),
-    "optimal": ("any pure DP", "optimal composition, Kairouz-Oh-Viswanath"),
-    "bounded_range": ("bounded range", "Durfee-Rogers 2019, eq. 2-4"),
-    "bounded_range_2020": ("bounded range", "bounded-range moment bound, 2020"),
-    "zcdp": ("bounded range", "e^2/8-zCDP, optimal conversion"),
-    "adaptive": ("bounded range", "certified optimal adaptive recursion"),
+    "basic": ("any pure DP", "the sum"),
+    "advanced": ("any pure DP", "Durfee-Rogers 2019, Theorem 3"),
+    "optimal": ("any pure DP", "Kairouz-Oh-Viswanath, optimal"),
+    "bounded_range": ("bounded range", "Durfee-Rogers 2019, eq. 4"),
+    "bounded_range_2020": ("bounded range", "Dong-Durfee-Rogers 2020"),
+    "zcdp": ("bounded range", "epsilon^2/8-zCDP, Canonne-Kamath-Steinke"),
+    "adaptive": ("bounded range", "certified adaptive recursion"),
 }
 
 
@@ -175,6 +175,8 @@ def _first_line(text: "str | None") -> str:
 
 
 def _select(args: argparse.Namespace) -> int:
+    import numpy as np
+
     from dptopk import Histogram
     from dptopk.sources.files import connect, read_domain, read_events
     from dptopk.sources.frames import count_users
@@ -185,10 +187,10 @@ def _select(args: argparse.Namespace) -> int:
     with _refusing():  # a run on no events refuses bad parameters before any are read
         if domain is None:
             limit = _limit(args)
-            h = Histogram.truncated([], [], next_count=0, k_bar=limit)
+            h = Histogram.truncated(np.zeros(0, np.int64), [], next_count=0, k_bar=limit)
         else:
             limit = None
-            h = Histogram([0] * len(domain), domain)
+            h = Histogram(np.zeros(len(domain), np.int64), domain)
         _run_mechanism(h, args)
     if not (args.json or args.quiet):
         _rich()
@@ -205,9 +207,9 @@ def _select(args: argparse.Namespace) -> int:
         max_items_per_user=args.max_items_per_user,
         progress=False if args.quiet else con.query_progress,
     )
-    if domain is None:
+    if limit is not None:
         h = Histogram.truncated(
-            counted.counts, counted.labels, next_count=counted.next_count, k_bar=limit
+            counted.counts, counted.labels, next_count=counted.next_count or 0, k_bar=limit
         )
     else:
         h = Histogram(counted.counts, counted.labels)
@@ -302,15 +304,8 @@ def _cost(args: argparse.Namespace) -> int:
     given = args.epsilon if args.epsilon is not None else args.epsilon_step
     solve = accounting.step_epsilon if args.epsilon is not None else accounting.total_epsilon
     with _refusing():
-        solve(given, args.steps, args.delta, "best")
-    answers: dict[str, float | None] = {}
-    for method in _METHODS:
-        try:
-            answers[method] = float(solve(given, args.steps, args.delta, method))
-        except ValueError:  # this method says nothing here, e.g. with delta = 0
-            answers[method] = None
-    known = [value for value in answers.values() if value is not None]
-    best = max(known) if args.epsilon is not None else min(known)
+        answers = {method: solve(given, args.steps, args.delta, method) for method in _METHODS}
+    best = (max if args.epsilon is not None else min)(answers.values())
     unknown = "epsilon_step" if args.epsilon is not None else "epsilon"
     if args.json:
         question = {"epsilon": args.epsilon, "epsilon_step": args.epsilon_step}
@@ -321,15 +316,17 @@ def _cost(args: argparse.Namespace) -> int:
     for heading in ("method", unknown, "steps that are", "by"):
         table.add_column(heading, justify="right" if heading == unknown else "left")
     for method, value in answers.items():
-        shown = "-" if value is None else f"{value:.6g}" + (" *" if value == best else "  ")
-        table.add_row(method, shown, *_METHODS[method])
+        table.add_row(method, f"{value:.6g}{' *' if value == best else '  '}", *_METHODS[method])
     console.print(table)
-    bought = "each step may spend epsilon_step" if unknown == "epsilon_step" else "together cost"
+    if args.epsilon is not None:
+        asked = f"A total of epsilon = {given:g}, delta = {args.delta:g} affords each of "
+        asked += f"{args.steps} steps the epsilon_step above"
+    else:
+        asked = f"{args.steps} steps of epsilon_step = {given:g} cost together the epsilon above, "
+        asked += f"with delta = {args.delta:g}"
     console.print(
-        f"{args.steps} steps, {'total ' if args.epsilon is not None else ''}"
-        f"{'epsilon' if args.epsilon is not None else 'epsilon_step'} = {given:g}, "
-        f"delta = {args.delta:g}: {bought} as above; * is the best. "
-        "peel and limited_domain take bounded-range steps."
+        f"{asked}; * is the best. peel and limited_domain take bounded-range steps; "
+        "limited_domain has half of its delta for them, the other half for its threshold."
     )
     return 0
 

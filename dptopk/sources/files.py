@@ -10,6 +10,7 @@ delimiter, which the header line tells.
 import glob
 import gzip
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,8 @@ def read_domain(path: "str | os.PathLike[str]") -> "list[str]":
     Raises
     ------
     SourceError
-        A file that cannot be read, is not UTF-8, or has no labels or nulls.
+        A file that cannot be read or is not UTF-8, no labels, nulls, or a label twice
+        (which is named: a domain is public).
     """
     name = _checked(str(path))
     form = _format(name)
@@ -160,6 +162,9 @@ def read_domain(path: "str | os.PathLike[str]") -> "list[str]":
             raise SourceError(f"{name}: the domain holds nulls or empty values")
     if not labels:
         raise SourceError(f"{name}: the domain is empty")
+    if len(set(labels)) < len(labels):
+        twice = next(label for label, n in Counter(labels).items() if n > 1)
+        raise SourceError(f"{name}: the domain contains {twice!r} twice")
     return labels
 
 

@@ -1,0 +1,465 @@
+"""The command line: what it prints, where, and with which exit code."""
+
+import contextlib
+import importlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+import dptopk
+from dptopk import cli
+from dptopk.cli import main
+from dptopk.sources import files
+
+pytest.importorskip("duckdb")
+pytest.importorskip("rich")
+
+BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
+COUNTS = {"apple": 4000, "pear": 3000, "[red]plum": 2000, "rare": 1}
+
+
+@pytest.fixture
+def events(tmp_path):
+    """A file in which three items stand out by far and one cannot be released."""
+    path = tmp_path / "events.csv"
+    rows = [f"{u:05d},{item}" for item, count in COUNTS.items() for u in range(count)]
+    path.write_text("\n".join(["user,item", *rows]) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def domain(tmp_path):
+    path = tmp_path / "domain.txt"
+    path.write_text("pear\nquince\napple\n[red]plum\n")
+    return str(path)
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command; return its exit code, stdout and stderr."""
+
+    def run(*argv):
+        code = main([str(arg) for arg in argv])
+        return (code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def refused(run):
+    """Run a command that must be refused; return the one line after the prefix."""
+
+    def refused(*argv):
+        code, out, err = run(*argv)
+        prefix = "dptopk: error: "
+        assert (code, out) == (2, "")
+        assert err.startswith(prefix)
+        assert err.count("\n") == 1
+        assert err.endswith("\n")
+        return err[len(prefix) : -1]
+
+    return refused
+
+
+# ---- select
+
+
+def test_select_prints_items_cost_and_that_it_stopped(run, events):
+    code, out, err = run("select", events, "-k", 5, *BUDGET)
+    lines = out.split("\n")
+    assert (code, err) == (0, "")
+    assert [line.split() for line in lines if line[:7].strip().isdigit()] == [
+        ["1", "apple"],
+        ["2", "pear"],
+        ["3", "[red]plum"],
+    ]
+    assert "Stopped after 3 of 5: the noisy threshold (BOT) came next; the remaining" in out
+    assert "limited_domain: this cost epsilon = 1, delta = 1e-06 per user (" in out
+    assert "NOT PRIVATE" not in out
+    assert "rare" not in out
+
+
+def test_select_says_nothing_of_stopping_when_it_did_not(run, events):
+    code, out, _ = run("select", events, "-k", 2, *BUDGET)
+    assert code == 0
+    assert "Stopped" not in out
+
+
+def test_nothing_selected_is_no_error(run, tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("user,item\nann,tea\n")
+    code, out, err = run("select", path, *BUDGET)
+    assert (code, err) == (0, "")
+    assert out.startswith("Stopped after 0 of 10:")
+
+
+def test_json_holds_the_release_and_nothing_else(run, events):
+    code, out, err = run("select", events, "-k", 5, *BUDGET, "--json")
+    answer = json.loads(out)
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    assert answer["items"] == ["apple", "pear", "[red]plum"]
+    assert set(answer) == {
+        "items", "ordered", "complete", "cost", "mechanism", "parameters", "private", "version",
+    }  # fmt: skip
+    assert (answer["ordered"], answer["complete"], answer["private"]) == (True, False, True)
+    assert answer["cost"].keys() == {"epsilon", "delta", "theorem"}
+    assert (answer["cost"]["epsilon"], answer["cost"]["delta"]) == (1.0, 1e-6)
+    assert answer["mechanism"] == "limited_domain"
+    assert answer["parameters"]["k"] == 5
+    assert answer["version"] == dptopk.__version__
+
+
+def test_quiet_prints_the_items_alone(run, events):
+    assert run("select", events, "-k", 2, *BUDGET, "--quiet") == (0, "apple\npear\n", "")
+
+
+@pytest.mark.parametrize("k_bar", [[], ["--k-bar", "7"], ["--k-bar", "private"]])
+def test_the_engine_returns_no_more_than_k_bar_rows(run, events, monkeypatch, k_bar):
+    seen = []
+    truncated = dptopk.Histogram.truncated
+
+    def spy(counts, labels, *, next_count, k_bar):
+        seen.append(k_bar)
+        return truncated(counts, labels, next_count=next_count, k_bar=k_bar)
+
+    monkeypatch.setattr(dptopk.Histogram, "truncated", spy)
+    code, out, _ = run("select", events, "-k", 3, *BUDGET, "-q", *k_bar)
+    from dptopk.mechanisms.limited_domain import default_k_bar, private_limit
+
+    limit = {"7": 7, "private": private_limit(3)}.get((k_bar or [""])[-1], default_k_bar(3))
+    assert (code, out) == (0, "apple\npear\n[red]plum\n")
+    assert seen == [limit, limit]
+
+
+def test_peel_needs_and_uses_a_domain(run, events, domain):
+    argv = [
+        "select",
+        events,
+        "--mechanism",
+        "peel",
+        "--domain",
+        domain,
+        "--epsilon",
+        "5",
+        "-k",
+        "4",
+    ]
+    code, out, _ = run(*argv, "--json")
+    answer = json.loads(out)
+    # quince has no users, but it is in the domain; rare is not.
+    assert (code, answer["items"]) == (0, ["apple", "pear", "[red]plum", "quince"])
+    assert (answer["complete"], answer["cost"]["delta"]) == (True, 0.0)
+
+
+def test_limited_domain_takes_a_domain_and_a_bound(run, events, domain):
+    argv = ["-k", 3, *BUDGET, "-q", "--domain", domain, "--max-items-per-user", 3]
+    assert run("select", events, *argv) == (0, "apple\npear\n[red]plum\n", "")
+
+
+def test_domain_labels_are_text_whatever_the_files_type(run, tmp_path):
+    files.connect().execute(
+        f"COPY (SELECT u AS user, 7 AS item FROM range(1000) t(u)) TO '{tmp_path}/e.parquet'"
+    )
+    (tmp_path / "d.txt").write_text("6\n7\n")
+    argv = ["-k", 1, "--epsilon", 1, "--mechanism", "peel", "--domain", tmp_path / "d.txt"]
+    assert run("select", tmp_path / "e.parquet", *argv, "-q") == (0, "7\n", "")
+
+
+def test_several_files_and_other_column_names(run, tmp_path):
+    for part in range(2):
+        rows = "".join(f"tea;{u}\n" for u in range(part * 2000, 2500 + part))
+        (tmp_path / f"{part}.csv").write_text("drink;who\n" + rows)
+    argv = ["--user", "who", "--item", "drink", "-k", 1, *BUDGET, "-q"]
+    assert run("select", tmp_path / "0.csv", tmp_path / "1.csv", *argv) == (0, "tea\n", "")
+    assert run("select", tmp_path / "*.csv", *argv) == (0, "tea\n", "")
+
+
+def fake_release(**changes):
+    cost = SimpleNamespace(epsilon=1.0, delta=0.0, theorem="Theorem 1")
+    values = {"labels": ("a",), "ordered": True, "complete": True, "cost": cost, "private": True}
+    return SimpleNamespace(**values | {"mechanism": "m", "parameters": {}} | changes)
+
+
+def test_sets_are_marked_as_unordered(capsys):
+    cli._print_release(fake_release(ordered=False), SimpleNamespace(json=False, quiet=False, k=1))
+    out = capsys.readouterr().out
+    assert "item (in no order)" in out
+    assert "rank" not in out
+
+
+def test_insecure_noise_is_said_plainly(capsys):
+    cli._print_release(fake_release(private=False), SimpleNamespace(json=False, quiet=False, k=1))
+    assert "NOT PRIVATE" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_labels_cannot_drive_the_terminal(capsys, quiet):
+    release = fake_release(labels=["\x1b[31mred\nnext\u202e [bold]b"])
+    cli._print_release(release, SimpleNamespace(json=False, quiet=quiet, k=1))
+    assert r"\x1b[31mred\nnext\u202e [bold]b" in capsys.readouterr().out
+
+
+def test_labels_of_any_type_are_json(run, tmp_path):
+    labels = "DATE '2020-01-02', 1.50::DECIMAL(4,2), 7::BIGINT, encode('é'), true, 0.5::DOUBLE"
+    expected = ["2020-01-02", "1.50", 7, "é", True, 0.5]
+    for label, shown in zip(labels.split(", "), expected, strict=True):
+        path = tmp_path / "e.parquet"
+        files.connect().execute(
+            f"COPY (SELECT u AS user, {label} AS item FROM range(2000) t(u)) TO '{path}'"
+        )
+        code, out, err = run("select", path, "-k", 1, *BUDGET, "--json")
+        assert (code, err) == (0, "")
+        assert json.loads(out)["items"] == [shown]
+
+
+# ---- refusals
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--epsilon", "nan", "--delta", "1e-6"], "epsilon must be"),
+        (["--epsilon", "0", "--delta", "1e-6"], "epsilon must be"),
+        (["--epsilon", "-1", "--delta", "1e-6"], "epsilon must be"),
+        (["--epsilon", "x", "--delta", "1e-6"], "argument --epsilon: invalid float value: 'x'"),
+        (["--delta", "1e-6"], "the following arguments are required: --epsilon"),
+        (["--epsilon", "1"], "delta must be"),
+        (["--epsilon", "1", "--delta", "1"], "delta must be"),
+        ([*BUDGET, "-k", "0"], "k must be"),
+        ([*BUDGET, "-k", "1.5"], "argument -k/--k: invalid int value: '1.5'"),
+        ([*BUDGET, "--k-bar", "5"], "k must be at most"),
+        ([*BUDGET, "--k-bar", "0"], "k_bar must be"),
+        ([*BUDGET, "--k-bar", "x"], "argument --k-bar: must be an integer or private, got 'x'"),
+        ([*BUDGET, "--max-items-per-user", "0"], "max_items_per_user must be"),
+        ([*BUDGET, "--mechanism", "peel"], "peel needs a domain .* give --domain FILE"),
+        ([*BUDGET, "--mechanism", "top"], "argument --mechanism: invalid choice: 'top'"),
+        ([*BUDGET, "--eps", "1"], "unrecognized arguments: --eps 1"),
+    ],
+)
+def test_bad_parameters_are_refused_before_any_file_is_read(refused, monkeypatch, argv, message):
+    monkeypatch.setattr(files, "read_events", lambda *_, **__: pytest.fail("read a file"))
+    assert re.match(message, refused("select", "none.csv", *argv))
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [([], "required: COMMAND"), (["pick"], "invalid choice: 'pick'"), (["select"], "FILE")],
+)
+def test_bad_commands(refused, argv, message):
+    assert message in refused(*argv)
+
+
+def test_peel_with_k_bar_or_a_small_domain(refused, events, domain):
+    peel = ["select", events, "--mechanism", "peel", "--domain", domain, "--epsilon", "1"]
+    assert "--k-bar goes with --mechanism limited_domain" in refused(*peel, "--k-bar", "9")
+    assert refused(*peel, "-k", "5").startswith("k must be")
+
+
+SECRET = "secret-4711"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("e.csv", f"user,item\n{SECRET},x,y\n", "no column 'user' in the header, or rows that do"),
+        ("e.csv", f"user,item\n{SECRET},\n", "column 'item' holds nulls"),
+        ("e.csv", f"user,item\n,{SECRET}\n", "column 'user' holds nulls"),
+        ("e.csv", f"{SECRET},x\ny,z\n", "no column 'user'"),
+        ("e.csv", "user,item\n" + "u,x\n" * 60_000 + f"{SECRET},x,y\n", "could not be read"),
+        ("e.csv", "user,item\n" + "u,x\n" * 60_000 + f"{SECRET},\n", "column 'item' holds nulls"),
+        ("e.csv", "", "the file is empty"),
+        ("e.jsonl", f'{{"user": 1, "item": "{SECRET}"}}\n{{', "not readable as JSON"),
+        ("e.jsonl", f'{{"user": 1, "{SECRET}": 2}}\n', "no column 'item'"),
+        ("e.parquet", f"PAR1{SECRET}PAR1", "not readable as Parquet"),
+        ("e.dat", SECRET, "unknown format"),
+    ],
+)
+def test_bad_files_give_one_line_without_data(refused, tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    line = refused("select", tmp_path / name, *BUDGET)
+    assert message in line
+    assert SECRET not in line
+    assert "60" not in line.replace(str(tmp_path), "")  # nor how many rows there are
+
+
+def test_bad_domain(refused, events, tmp_path):
+    assert "no such file" in refused("select", events, *BUDGET, "--domain", tmp_path / "none")
+    (tmp_path / "d").write_text("a\nb\na\n")
+    assert "the domain contains 'a' twice" in refused(
+        "select", events, *BUDGET, "--domain", tmp_path / "d"
+    )
+
+
+def test_an_unexpected_failure_names_its_kind_and_nothing_else(refused, events, monkeypatch):
+    """After data was read even a ValueError may quote it."""
+
+    def broken(*_, **__):
+        raise ValueError(SECRET)
+
+    monkeypatch.setattr("dptopk.sources.frames.count_users", broken)
+    line = refused("select", events, *BUDGET)
+    assert line == "internal error (ValueError); please report it"
+
+
+@pytest.mark.parametrize(("module", "flag"), [("duckdb", "-q"), ("narwhals", "-q"), ("rich", None)])
+def test_a_missing_extra_says_what_to_install(refused, events, monkeypatch, module, flag):
+    for name in [m for m in sys.modules if m.split(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    assert "pip install 'dptopk[files]'" in refused(
+        "select", events, *BUDGET, *([flag] * bool(flag))
+    )
+
+
+# ---- cost
+
+
+def test_cost_tells_what_a_budget_buys_by_every_method(run):
+    code, out, err = run("cost", *BUDGET, "-k", 100, "--json")
+    answer = json.loads(out)
+    assert (code, err) == (0, "")
+    # Known values of the closed forms; adaptive is the best of all.
+    known = {"basic": 0.01, "optimal": 0.0240, "bounded_range": 0.0356, "zcdp": 0.0441}
+    methods = answer["methods"]
+    assert {method: methods[method] for method in known} == pytest.approx(known, abs=6e-5)
+    assert max(methods, key=methods.get) == "adaptive"
+    assert answer["answer"] == "epsilon_step"
+
+    code, out, _ = run("cost", *BUDGET, "-k", 100)
+    best = [line.split()[0] for line in out.splitlines() if " * " in line and "is the" not in line]
+    assert (code, best) == (0, ["adaptive"])
+
+
+def test_cost_tells_what_steps_cost(run):
+    code, out, _ = run(
+        "cost", "--epsilon-step", "0.0471", "--delta", "1e-6", "--steps", 100, "--json"
+    )
+    methods = json.loads(out)["methods"]
+    assert code == 0
+    assert methods["basic"] == pytest.approx(4.71)
+    assert min(methods.values()) == methods["adaptive"] == pytest.approx(1.0, abs=0.02)
+
+
+def test_without_delta_every_method_is_the_sum(run):
+    code, out, _ = run("cost", "--epsilon", 1, "-k", 10, "--json")
+    assert code == 0
+    assert list(json.loads(out)["methods"].values()) == pytest.approx([0.1] * 7)
+    assert run("cost", "--epsilon", 1, "-k", 10)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["-k", 10], "--epsilon --epsilon-step is required"),
+        (["-k", 10, "--epsilon", 1, "--epsilon-step", 1], "not allowed with argument"),
+        (["--epsilon", 1], "required: -k/--k/--steps"),
+        (["--epsilon", "inf", "-k", 10], "epsilon must be"),
+        (["--epsilon", 1, "-k", 0], "must be"),
+        (["--epsilon", 1, "-k", 10, "--delta", -1], "delta must be"),
+    ],
+)
+def test_bad_costs(refused, argv, message):
+    assert message in refused("cost", *argv)
+
+
+# ---- verify, version, process
+
+
+@pytest.mark.parametrize(("passed", "code"), [(True, 0), (False, 1)])
+def test_verify_exits_by_its_worst_result(run, monkeypatch, passed, code):
+    results = [
+        SimpleNamespace(name="peel", check="law", passed=True, detail="fine"),
+        SimpleNamespace(name="peel", check="privacy", passed=passed, detail="[why]"),
+    ]
+    # dptopk.verify, read as an attribute, is the function of that name.
+    verify = importlib.import_module("dptopk.verify")
+    monkeypatch.setattr(verify, "run", lambda names, quick: results)
+    got, out, _ = run("verify", "peel")
+    assert got == code
+    assert ("FAILED" in out) is not passed
+    assert "[why]" in out
+    got, out, _ = run("verify", "--json")
+    assert (got, json.loads(out)) == (code, [vars(result) for result in results])
+
+
+def test_verify_lists_its_mechanisms_and_refuses_others(run, refused):
+    code, out, _ = run("verify", "--list")
+    assert code == 0
+    assert {"peel", "limited_domain"} <= set(out.split())
+    assert "'zork'" in refused("verify", "zork")
+
+
+def test_version(run):
+    assert run("--version") == (0, f"dptopk {dptopk.__version__}\n", "")
+
+
+def test_help_names_the_commands(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(command in out for command in ("select", "cost", "verify"))
+
+
+def start(*argv, **options):
+    command = [sys.executable, "-m", "dptopk", *map(str, argv)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, **pipes | options)
+
+
+def test_module_reads_standard_input(events):
+    with open(events) as stream:
+        process = start("select", "-", "-k", 2, *BUDGET, "-q", stdin=stream)
+        assert process.communicate(timeout=30) == ("apple\npear\n", "")
+    assert process.returncode == 0
+
+
+def test_ctrl_c_is_quiet(tmp_path):
+    path = tmp_path / "events.csv"
+    os.mkfifo(path)  # a file that does not end: DuckDB is at work for sure
+    process = start("select", path, *BUDGET)
+    writer = None
+    while writer is None and process.poll() is None:
+        with contextlib.suppress(OSError):  # nobody reads it yet
+            writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    os.close(writer)
+    assert process.communicate(timeout=30) == ("", "")
+    assert process.returncode == 130
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError("Query interrupted")])
+def test_an_interrupted_query_is_an_interrupt(run, events, monkeypatch, error):
+    def interrupt(*_):
+        raise error
+
+    monkeypatch.setattr("dptopk.sources.frames._count", interrupt)
+    assert run("select", events, *BUDGET) == (130, "", "")
+
+
+def test_a_closed_pipe_is_quiet(events):
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer) as stdout:
+        process = start("select", events, "-k", 3, *BUDGET, "-q", stdout=stdout)
+        assert process.communicate(timeout=30)[1] == ""
+    assert process.returncode == 0
+
+
+# ---- real data
+
+
+@pytest.mark.parametrize("name", ["gowalla_10core", "ml100k", "epinions"])
+def test_real_events(run, data_dir, name):
+    argv = ["-k", 20, *BUDGET, "--json"]
+    code, out, err = run("select", data_dir / f"{name}.events.parquet", *argv)
+    answer = json.loads(out)
+    assert (code, err) == (0, "")
+    assert len(answer["items"]) == 20 or not answer["complete"]
+    assert len(set(answer["items"])) == len(answer["items"])
