@@ -4,14 +4,14 @@
  * docstring of dptopk/accounting/adaptive.py; the contract is in dptk.h.
  */
 #include "dptk.h"
+#include "simd.h"
 
 #include <math.h>
 
-/* Wider vectors where the loader can pick them; the results are the same. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define CLONES __attribute__((target_clones("default", "avx2")))
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
 #else
-#define CLONES
+#define INLINE static inline
 #endif
 
 enum { TILE = 64, MAX_BLOCKS = DPTK_ADAPTIVE_MAX_CELLS / DPTK_ADAPTIVE_BLOCK };
@@ -45,7 +45,7 @@ static interval make_interval(double range, double low, double high)
 }
 
 /* max(v, 0), exactly, in a form that compilers turn into vectors */
-static inline double positive(double v)
+INLINE double positive(double v)
 {
     return 0.5 * (v + fabs(v));
 }
@@ -59,8 +59,8 @@ typedef struct piece {
     double top, k, over;
 } piece;
 
-static inline piece objective(const interval *c, double left, double right, double left1,
-                              double right1)
+INLINE piece objective(const interval *c, double left, double right, double left1,
+                        double right1)
 {
     double f0 = c->p0 * left + c->q0 * right;
     double f1 = c->p1 * left1 + c->q1 * right1;
@@ -72,7 +72,7 @@ static inline piece objective(const interval *c, double left, double right, doub
 }
 
 /* An upper bound on the interval without a division; nonzero if it exceeds best. */
-CLONES static int may_exceed(const interval *c, const double *left, const double *right,
+INLINE int may_exceed(const interval *c, const double *left, const double *right,
                              size_t width, const double *best)
 {
     const double *left1 = left - width, *right1 = right - width;
@@ -85,7 +85,7 @@ CLONES static int may_exceed(const interval *c, const double *left, const double
 }
 
 /* best = max(best, the parabola's peak) */
-CLONES static void raise_to_peak(const interval *c, const double *left, const double *right,
+INLINE void raise_to_peak(const interval *c, const double *left, const double *right,
                                  size_t width, double *restrict best)
 {
     const double *left1 = left - width, *right1 = right - width;
@@ -97,7 +97,7 @@ CLONES static void raise_to_peak(const interval *c, const double *left, const do
 }
 
 /* best = max(best, the objective at the interval's lower end) */
-CLONES static void raise_to_end(const interval *c, const double *left, const double *right,
+INLINE void raise_to_end(const interval *c, const double *left, const double *right,
                                 double *restrict best)
 {
     for (size_t i = 0; i < TILE; i++) {
@@ -110,8 +110,8 @@ CLONES static void raise_to_end(const interval *c, const double *left, const dou
  * First the objective at the ends of the blocks, then at those of the cells of
  * the promising blocks, then the peaks inside the promising cells. What is
  * skipped has a bound of its own that does not exceed what is already reached. */
-static void advance_tile(const interval *cells, const interval *blocks, size_t m,
-                         const double *now, double *best)
+INLINE void tile(const interval *cells, const interval *blocks, size_t m,
+                 const double *now, double *best)
 {
     const size_t width = DPTK_ADAPTIVE_BLOCK;
     for (size_t i = 0; i < TILE; i++)
@@ -129,6 +129,37 @@ static void advance_tile(const interval *cells, const interval *blocks, size_t m
         if (open[c / width] && may_exceed(&cells[c], now - c, now - c + m, 1, best))
             raise_to_peak(&cells[c], now - c, now - c + m, 1, best);
 }
+
+/* The same loops in vectors of two widths; the results are the same. */
+typedef void advance_fn(const interval *, const interval *, size_t, const double *, double *);
+
+static void advance_portable(const interval *cells, const interval *blocks, size_t m,
+                             const double *now, double *best)
+{
+    tile(cells, blocks, m, now, best);
+}
+
+#if DPTK_X86
+DPTK_AVX2 static void advance_avx2(const interval *cells, const interval *blocks, size_t m,
+                                   const double *now, double *best)
+{
+    tile(cells, blocks, m, now, best);
+}
+DPTK_AVX512 static void advance_avx512(const interval *cells, const interval *blocks, size_t m,
+                                   const double *now, double *best)
+{
+    tile(cells, blocks, m, now, best);
+}
+#endif
+
+/* By SIMD level. */
+static advance_fn *const advances[] = {
+    advance_portable,
+#if DPTK_X86
+    advance_avx2,
+    advance_avx512,
+#endif
+};
 
 /* Values right of n at the floor, then values left of 0 by symmetry. */
 static void pad(double *value, size_t n, size_t m, double cell, double floor_)
@@ -154,6 +185,7 @@ size_t dptk_adaptive_scratch(size_t m, size_t capacity)
 int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
                   double *scratch, double *out, size_t *n_out)
 {
+    advance_fn *const advance = advances[dptk_simd_get()];
     interval cells[DPTK_ADAPTIVE_MAX_CELLS], blocks[MAX_BLOCKS];
     size_t n = m < capacity ? m : capacity;
     size_t half = dptk_adaptive_scratch(m, capacity) / 2;
@@ -174,7 +206,7 @@ int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double 
         double best[TILE];
         size_t grown = n + m < capacity ? n + m : capacity;
         for (size_t x = 0; x < grown; x += TILE) {
-            advance_tile(cells, blocks, m, now + x, best);
+            advance(cells, blocks, m, now + x, best);
             for (size_t i = 0; i < TILE; i++)
                 next[x + i] = at_least(best[i] * STEP_PAD, floor_);
         }

@@ -71,3 +71,8 @@ def race(
     stop_key: int = 0,
     stop_offset: float = 0.0,
 ) -> npt.NDArray[np.int64] | None: ...
+
+# ---- adaptive.c
+def adaptive(
+    steps: int, m: int, capacity: int, range_: float, floor_: float
+) -> npt.NDArray[np.float64]: ...

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Collection
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-__all__ = ["counts_array", "integer", "positive", "probability", "scores_array"]
+__all__ = [
+    "choice",
+    "counts_array",
+    "integer",
+    "nonnegative",
+    "positive",
+    "probability",
+    "scores_array",
+]
 
 
 def integer(name: str, value: Any, *, minimum: int = 1) -> int:
@@ -30,26 +39,51 @@ def integer(name: str, value: Any, *, minimum: int = 1) -> int:
     return number
 
 
-def _real(name: str, value: Any) -> float:
+def _double(name: str, value: Any, toward: float) -> float:
+    """Return `value` as a double, rounded toward 0 or infinity if it is not one."""
+    if type(value) is float:
+        return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        return math.inf
+    past = number > value if toward == 0.0 else number < value
+    return math.nextafter(number, toward) if past else number
 
 
-def positive(name: str, value: Any) -> float:
-    """Return `value` as a finite float > 0."""
-    number = _real(name, value)
+def positive(name: str, value: Any, *, toward: float = 0.0) -> float:
+    """Return `value` as a finite float > 0; a budget rounds toward 0, a cost toward infinity."""
+    number = _double(name, value, toward)
     if not (0.0 < number < math.inf):
         raise ValueError(f"{name} must be a finite number > 0, got {value}")
     return number
 
 
+def nonnegative(name: str, value: Any) -> float:
+    """Return `value` as a finite float >= 0, rounded toward 0."""
+    number = _double(name, value, 0.0)
+    if not (0.0 <= number < math.inf):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value}")
+    return number
+
+
 def probability(name: str, value: Any, *, zero: bool) -> float:
-    """Return `value` as a float in (0, 1), or in [0, 1) if `zero` is allowed."""
-    number = _real(name, value)
+    """Return `value` as a float in (0, 1), or in [0, 1) if `zero` is allowed, rounded toward 0."""
+    number = _double(name, value, 0.0)
     if not (0.0 <= number < 1.0) or (number == 0.0 and not zero):
         raise ValueError(f"{name} must be in {'[' if zero else '('}0, 1), got {value}")
     return number
+
+
+def choice(name: str, value: Any, names: Collection[str]) -> str:
+    """Return `value` if it is one of the names."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {type(value).__name__}")
+    if value not in names:
+        raise ValueError(f"{name} must be one of {', '.join(names)}, got {value!r}")
+    return value
 
 
 def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:

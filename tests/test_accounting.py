@@ -412,14 +412,14 @@ def test_answers_are_cached():
         (("1", 2, 0.1), TypeError, "got str"),
         ((None, 2, 0.1), TypeError, "got NoneType"),
         ((True, 2, 0.1), TypeError, "got bool"),
-        ((1.0, 0, 0.1), ValueError, "steps must be at least 1, got 0"),
+        ((1.0, 0, 0.1), ValueError, "steps must be an integer >= 1, got 0"),
         ((1.0, 2.0, 0.1), TypeError, "steps must be an integer, got float"),
         ((1.0, True, 0.1), TypeError, "steps must be an integer, got bool"),
         ((1.0, [2], 0.1), TypeError, "steps must be an integer, got list"),
-        ((1.0, 2, -0.1), ValueError, "delta must be at least 0 and less than 1, got -0.1"),
-        ((1.0, 2, 1.0), ValueError, "delta must be at least 0 and less than 1, got 1.0"),
-        ((1.0, 2, math.nan), ValueError, "delta must be at least 0 and less than 1, got nan"),
-        ((1.0, 2, "0"), TypeError, "delta must be a number, got str"),
+        ((1.0, 2, -0.1), ValueError, "delta must be in \\[0, 1\\), got -0.1"),
+        ((1.0, 2, 1.0), ValueError, "delta must be in \\[0, 1\\), got 1.0"),
+        ((1.0, 2, math.nan), ValueError, "delta must be in \\[0, 1\\), got nan"),
+        ((1.0, 2, "0"), TypeError, "delta must be a real number, got str"),
         ((1.0, 2, 0.1, "gaussian"), ValueError, "method must be one of basic, advanced"),
         ((1.0, 2, 0.1, 3), TypeError, "method must be a string, got int"),
     ],
@@ -433,7 +433,7 @@ def test_bad_arguments(function, arguments, error, message):
 def test_bad_sequences():
     with pytest.raises(ValueError, match="epsilon_step must hold 3 values, got 2"):
         total_epsilon([0.1, 0.2], 3, 0.1)
-    with pytest.raises(TypeError, match="epsilon must be a number, got list"):
+    with pytest.raises(TypeError, match="epsilon must be a real number, got list"):
         step_epsilon([0.1], 1, 0.1)
     with pytest.raises(ValueError, match="fewer distinct values"):
         total_epsilon([1 / i for i in range(1, 31)], 30, 0.1, "optimal")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import adaptive as recursion
 from dptopk.accounting import compositions as closed
 from dptopk.accounting.optimal import optimal
@@ -34,49 +35,22 @@ def _best(groups: closed.Groups, delta: float) -> float:
     return equal if len(groups) == 1 else min(equal, closed.closed_form(groups, delta))
 
 
-def _nearest(value: Any, toward: float) -> float:
-    """Return value as a double, rounded toward 0 or infinity."""
-    try:
-        number = float(value)
-    except OverflowError:
-        return math.inf
-    past = number > value if toward == 0.0 else number < value
-    return math.nextafter(number, toward) if past else number
-
-
-def _positive(name: str, value: object, toward: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-    number = _nearest(value, toward)
-    if not (math.isfinite(number) and number > 0.0):
-        raise ValueError(f"{name} must be a finite number > 0, got {value}")
-    return number
-
-
 def _check(steps: Any, delta: Any, method: Any) -> tuple[int, float, str]:
-    if isinstance(steps, bool) or not isinstance(steps, numbers.Integral):
-        raise TypeError(f"steps must be an integer, got {type(steps).__name__}")
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
-    if isinstance(delta, bool) or not isinstance(delta, numbers.Real):
-        raise TypeError(f"delta must be a number, got {type(delta).__name__}")
-    if not 0.0 <= _nearest(delta, 0.0) < 1.0:
-        raise ValueError(f"delta must be at least 0 and less than 1, got {delta}")
-    if not isinstance(method, str):
-        raise TypeError(f"method must be a string, got {type(method).__name__}")
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    return int(steps), _nearest(delta, 0.0), method
+    return (
+        integer("steps", steps),
+        probability("delta", delta, zero=True),
+        choice("method", method, METHODS),
+    )
 
 
 def _group(epsilon_step: float | Sequence[float], steps: int, method: str) -> closed.Groups:
     if isinstance(epsilon_step, numbers.Real):
-        return ((_positive("epsilon_step", epsilon_step, math.inf), steps),)
+        return ((positive("epsilon_step", epsilon_step, toward=math.inf), steps),)
     if isinstance(epsilon_step, str) or not isinstance(epsilon_step, Iterable):
         raise TypeError(
             f"epsilon_step must be a number or a sequence, got {type(epsilon_step).__name__}"
         )
-    groups = Counter(_positive("epsilon_step", value, math.inf) for value in epsilon_step)
+    groups = Counter(positive("epsilon_step", value, toward=math.inf) for value in epsilon_step)
     if groups.total() != steps:
         raise ValueError(f"epsilon_step must hold {steps} values, got {groups.total()}")
     if len(groups) > 1 and method in _EQUAL_STEPS_ONLY:
@@ -167,14 +141,14 @@ def step_epsilon(epsilon: float, steps: int, delta: float, method: str = "best")
         return _step_epsilon(epsilon, steps, delta, method)
     except TypeError:
         # An unhashable argument never reached the checks that name it.
-        _positive("epsilon", epsilon, 0.0)
+        positive("epsilon", epsilon)
         _check(steps, delta, method)
         raise
 
 
 @lru_cache(maxsize=4096, typed=True)
 def _step_epsilon(epsilon: float, steps: int, delta: float, method: str) -> float:
-    target = _positive("epsilon", epsilon, 0.0)
+    target = positive("epsilon", epsilon)
     return _solve(target, *_check(steps, delta, method))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from .._validate import integer, positive, scores_array
+from .._validate import choice, integer, positive, scores_array
 from ..histogram import Head, head_size
 from ._select import select
 
@@ -71,8 +71,7 @@ def noisy_topk(
     if k > array.size:
         raise ValueError(f"k must be at most the number of scores, got {k}")
     scale = positive("scale", scale)
-    if noise not in _core.NOISES:
-        raise ValueError(f"noise must be one of {sorted(_core.NOISES)}, got {noise!r}")
+    noise = choice("noise", noise, _core.NOISES)
     picks, _ = select(scored_head(array, k), k=k, scale=scale, noise=noise, rng=rng)
     return picks
 
