@@ -7,6 +7,7 @@ any file is opened, so the mechanism's own messages serve here too.
 """
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -62,6 +63,8 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     int
         0 done, 1 a check of `verify` failed, 2 bad input, 130 interrupted.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a label must not fail an ASCII terminal
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         args = _parser().parse_args(argv)
         code: int = args.run(args)
@@ -86,7 +89,9 @@ def main(argv: "Sequence[str] | None" = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="dptopk", description=_first_line(__doc__), allow_abbrev=False)
+    parser = _Parser(
+        prog="dptopk", description="Private top-k of a file of events.", allow_abbrev=False
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
     for add in (_add_select, _add_cost, _add_verify):
@@ -165,10 +170,6 @@ def _version() -> str:
     from dptopk import __version__
 
     return __version__
-
-
-def _first_line(text: "str | None") -> str:
-    return (text or "").split("\n", 1)[0]
 
 
 # ---- select
@@ -344,9 +345,10 @@ def _verify(args: argparse.Namespace) -> int:
         else:
             print("\n".join(names))
         return 0
+    from dptopk.sources.progress import working
     from dptopk.verify import run
 
-    with _refusing():
+    with _refusing(), working("Checking", not args.json):
         results = run(args.names or None, quick=args.quick)
     if args.json:
         fields = ("name", "check", "passed", "detail")
@@ -379,7 +381,7 @@ def _rich() -> Any:
 
 
 def _print_json(value: Any) -> None:
-    print(json.dumps(value, ensure_ascii=False, allow_nan=False, default=str))
+    print(json.dumps(value, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:

@@ -419,6 +419,16 @@ def test_module_reads_standard_input(events):
     assert process.returncode == 0
 
 
+def test_an_ascii_terminal_shows_every_label(tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("user,item\n" + "".join(f"{u},thé\n" for u in range(2000)), encoding="utf-8")
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    process = start("select", path, "-k", 1, *BUDGET, env=env)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (0, "")
+    assert r"th\xe9" in out
+
+
 def test_ctrl_c_is_quiet(tmp_path):
     path = tmp_path / "events.csv"
     os.mkfifo(path)  # a file that does not end: DuckDB is at work for sure

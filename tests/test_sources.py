@@ -487,6 +487,14 @@ def test_connection_loads_no_code_and_spills_nowhere():
         assert con.execute("SELECT current_setting(?)", [setting]).fetchone() == (value,)
 
 
+def test_more_pairs_than_memory_is_said_so():
+    con = connect()
+    con.execute("SET memory_limit = '12MB'; SET threads = 1")
+    con.execute("CREATE VIEW e AS SELECT u AS user, u % 7 AS item FROM range(2_000_000) t(u)")
+    with pytest.raises(SourceError, match="pairs do not fit in memory"):
+        count_users(con.table("e"), **COLUMNS)
+
+
 # ---- domains
 
 

@@ -257,7 +257,7 @@ def _reader(form: str, delimiter: str) -> "tuple[str, str]":
         return "read_json", ", format = 'auto', records = true, map_inference_threshold = -1"
     return "read_csv", (
         f", delim = {_literal(delimiter)}, header = true, all_varchar = true, quote = '\"', "
-        "escape = '\"', comment = '', skip = 0, strict_mode = true, ignore_errors = false, "
+        "escape = '\"', comment = '', skip = 0, ignore_errors = false, "
         "null_padding = false, union_by_name = true"
     )
 

@@ -155,9 +155,12 @@ def _pairs(frame: Any, user: str, item: str, wanted: "list[Any] | None") -> Any:
         if lazy.implementation.is_pandas() and _is_mixed(lazy.to_native()[name]):
             raise SourceError(f"column {name!r} holds labels of mixed kinds; make them all text")
     dtype = schema[item]
-    for name, fits, kind in (("text", str, nw.String), ("integers", int, nw.dtypes.IntegerType)):
-        if wanted and isinstance(dtype, kind) and not isinstance(wanted[0], fits):
-            raise TypeError(f"column {item!r} holds {name}, the domain does not")
+    for kind, held, fits in (
+        ("text", dtype == nw.String, str),
+        ("integers", dtype.is_integer(), int),
+    ):
+        if wanted and held and not isinstance(wanted[0], fits):
+            raise TypeError(f"column {item!r} holds {kind}, the domain does not")
     # Categories sort by an order that may stem from the data, and hash by code.
     plain = {
         name: nw.col(source).cast(nw.String)
