@@ -6,75 +6,6 @@
 
 #include <string.h>
 
-/* ---- scores to keys ------------------------------------------------------ */
-
-static inline int64_t flip(uint64_t value)
-{
-    const uint64_t bits = value ^ (UINT64_C(1) << 63);
-    int64_t key;
-    memcpy(&key, &bits, sizeof key);
-    return key;
-}
-
-static inline int64_t float_key(double value)
-{
-    int64_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (bits == INT64_MIN) /* -0.0 ties with 0.0 */
-        bits = 0;
-    return bits >= 0 ? bits : bits ^ INT64_MAX;
-}
-
-typedef int loader(const char *data, ptrdiff_t stride, size_t count, int64_t *keys);
-
-/* The loop stands twice so that the compiler can use vectors for the packed
- * case. memcpy: elements may be unaligned. */
-#define LOADER(name, type, key_of, is_bad)                                              \
-    static int name(const char *data, ptrdiff_t stride, size_t count, int64_t *keys)    \
-    {                                                                                   \
-        int bad = 0;                                                                    \
-        type x;                                                                         \
-        if (stride == (ptrdiff_t)sizeof x) {                                            \
-            for (size_t i = 0; i < count; i++) {                                        \
-                memcpy(&x, data + i * sizeof x, sizeof x);                              \
-                keys[i] = key_of(x);                                                    \
-                bad |= is_bad(x);                                                       \
-            }                                                                           \
-        } else {                                                                        \
-            for (size_t i = 0; i < count; i++) {                                        \
-                memcpy(&x, data + (ptrdiff_t)i * stride, sizeof x);                     \
-                keys[i] = key_of(x);                                                    \
-                bad |= is_bad(x);                                                       \
-            }                                                                           \
-        }                                                                               \
-        return bad ? DPTK_NAN : DPTK_OK;                                                \
-    }
-
-#define AS_IS(x) (int64_t)(x)
-#define NEVER(x) 0
-#define NOT_SELF(x) ((x) != (x))
-LOADER(load_i8, int8_t, AS_IS, NEVER)
-LOADER(load_i16, int16_t, AS_IS, NEVER)
-LOADER(load_i32, int32_t, AS_IS, NEVER)
-LOADER(load_i64, int64_t, AS_IS, NEVER)
-LOADER(load_u8, uint8_t, AS_IS, NEVER)
-LOADER(load_u16, uint16_t, AS_IS, NEVER)
-LOADER(load_u32, uint32_t, AS_IS, NEVER)
-LOADER(load_u64, uint64_t, flip, NEVER)
-LOADER(load_f32, float, float_key, NOT_SELF)
-LOADER(load_f64, double, float_key, NOT_SELF)
-
-static loader *const loaders[] = {
-    [DPTK_I8] = load_i8, [DPTK_I16] = load_i16, [DPTK_I32] = load_i32, [DPTK_I64] = load_i64,
-    [DPTK_U8] = load_u8, [DPTK_U16] = load_u16, [DPTK_U32] = load_u32, [DPTK_U64] = load_u64,
-    [DPTK_F32] = load_f32, [DPTK_F64] = load_f64,
-};
-
-int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
-{
-    return loaders[col->type](col->data + (ptrdiff_t)first * col->stride, col->stride, count, keys);
-}
-
 /* Keys of a chunk: where they stand if they stand packed, else in buffer.
  * NULL: one of them is NaN. */
 static const int64_t *chunk_keys(const dptk_column *col, size_t first, size_t count,
@@ -298,7 +229,7 @@ int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
     const size_t capacity = capacity_for(col->n, m), room = capacity + DPTK_SLACK;
     cut c = {.m = m, .capacity = capacity, .keys = scratch, .index = scratch + room,
              .work = (uint64_t *)(scratch + 2 * room)};
-    const int sampled = col->n >= 8 * DPTK_CHUNK && col->n / 8 >= m;
+    const int sampled = col->n >= 4 * DPTK_CHUNK && col->n / 8 >= m;
     int64_t any = 0;
 
     if (sampled && sample_bound(&c, col) != DPTK_OK)

@@ -199,7 +199,8 @@ DPTK_AVX2 static void count_bytes(const uint8_t *bytes, size_t n, uint64_t *smal
         }
         for (int j = 0; j < 4; j++) { /* two sums of 4 words in the halves of one */
             const __m256i sums = _mm256_or_si256(
-                _mm256_sad_epu8(even[j], zero), _mm256_slli_epi64(_mm256_sad_epu8(odd[j], zero), 32));
+                _mm256_sad_epu8(even[j], zero),
+                _mm256_slli_epi64(_mm256_sad_epu8(odd[j], zero), 32));
             const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums),
                                               _mm256_extracti128_si256(sums, 1));
             const uint64_t sum = (uint64_t)_mm_cvtsi128_si64(two) +

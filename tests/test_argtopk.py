@@ -13,7 +13,7 @@ from dptopk import _core
 from dptopk.argtopk import argtopk
 
 CHUNK = 2048  # keys the C code handles at a time
-SAMPLED = 8 * CHUNK  # from here on it takes its first bound from a sample
+SAMPLED = 4 * CHUNK  # from here on it takes its first bound from a sample
 LEVELS = range(_core.simd_best() + 1)
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
 # Around the vector widths (4, 8), the steps of the loops (16, 32, 64), the chunk, and the size
