@@ -16,7 +16,7 @@ __all__ = ["Head", "Histogram", "as_histogram", "head_size", "known_histogram"]
 # How much of the domain is kept in order. Full-domain mechanisms look into the
 # rest by rejection; at most about (items / size) * k times, whatever the data.
 HEAD = 1024
-# Counts of counts by a table up to this span, by sorting past it.
+# Counts of counts come from a table of up to this span, from sorting past it.
 TABLE = 1 << 20
 
 
@@ -114,6 +114,7 @@ class Histogram:
         column = array.astype(np.min_scalar_type(int(head[0][0])))
         column.flags.writeable = False
         self._set(column, labels=_checked_labels(labels, column.size), head=head)
+        self._groups = _group(array, head[0])
 
     def _set(
         self,
@@ -439,19 +440,26 @@ def _cut_counts(column: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _group(column: np.ndarray, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return distinct counts, descending, with their multiplicities."""
-    if not column.size:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    # The table spans what lies below the head; the head itself is sorted.
-    top = int(head[-1])
-    if head.size < column.size and top < TABLE:
-        table, _ = _core.count_keys(column, 0, top + 1)
-        values = np.flatnonzero(table)[::-1]
-        sizes = table[values]
-        above, above_sizes = np.unique(head[head > top], return_counts=True)
-        return np.r_[above[::-1], values], np.r_[above_sizes[::-1], sizes]
-    values, sizes = np.unique(column, return_counts=True)
-    return values[::-1].astype(np.int64), sizes[::-1]
+    """Return distinct counts, descending, with their multiplicities.
+
+    Those up to the head's smallest come from a table, larger ones from the
+    head, which is sorted and has them all.
+    """
+    span = int(head[-1]) + 1
+    if head.size == column.size:
+        return _runs(head)
+    if span > TABLE:
+        return _runs(np.sort(column)[::-1])
+    table, _ = _core.count_keys(column, 0, span)
+    values, sizes = _runs(head[: np.count_nonzero(head >= span)])
+    small = np.flatnonzero(table)[::-1]
+    return np.concatenate((values, small)), np.concatenate((sizes, table[small]))
+
+
+def _runs(down: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values of a descending array and the lengths of their runs."""
+    starts = np.flatnonzero(np.diff(down, prepend=-1))
+    return down[starts].astype(np.int64), np.diff(starts, append=down.size)
 
 
 def _checked_labels(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:
