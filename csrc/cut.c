@@ -251,14 +251,28 @@ int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
 size_t dptk_scan_portable(const int64_t *keys, size_t n, size_t first, int64_t tau,
                           int64_t *keys_out, int64_t *index_out, int64_t *any)
 {
+    enum { STEP = 4 };
     int64_t seen = 0;
     size_t count = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        seen |= keys[i];
-        if (keys[i] > tau) {
+    for (size_t i = 0; i < n;) {
+        size_t end = i + STEP;
+
+        if (n - i >= STEP) { /* mostly none gets in: branches that are never taken are cheap */
+            const int64_t a = keys[i], b = keys[i + 1], c = keys[i + 2], d = keys[i + 3];
+            seen |= (a | b) | (c | d);
+            if (a <= tau && b <= tau && c <= tau && d <= tau) {
+                i = end;
+                continue;
+            }
+        } else {
+            end = n;
+        }
+        for (; i < end; i++) {
+            seen |= keys[i];
             keys_out[count] = keys[i];
-            index_out[count++] = (int64_t)(first + i);
+            index_out[count] = (int64_t)(first + i);
+            count += keys[i] > tau;
         }
     }
     *any |= seen;
