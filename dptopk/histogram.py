@@ -95,7 +95,9 @@ class Histogram:
         "max_items_per_user",
     )
 
-    _column: np.ndarray | None  # all counts by item, of any integer dtype; None if truncated
+    # All counts by item, where those of the head may be lowered to one more
+    # than its smallest: mostly a byte each. None if truncated.
+    _column: np.ndarray | None
     _head: tuple[np.ndarray, np.ndarray]  # the largest: counts and items
     _labels: Sequence[Any] | np.ndarray | None
     _n_items: int  # of a known domain
@@ -109,12 +111,18 @@ class Histogram:
         array = counts_array("counts", counts)
         if not array.size:
             raise ValueError("counts must hold at least one item")
-        head = _cut_counts(array, head_size(array.size, 1))
-        # Copied, in as few bytes as the largest count takes: mostly two.
-        column = array.astype(np.min_scalar_type(int(head[0][0])))
+        self._prepare(array, labels=_checked_labels(labels, array.size))
+
+    def _prepare(self, array: np.ndarray, **known: Any) -> Histogram:
+        """Cut the head, count the counts, and copy the rest in as few bytes as it takes."""
+        head = counts, items = _cut_counts(array, head_size(array.size, 1))
+        beyond = int(counts[-1]) + 1
+        column = array.astype(np.min_scalar_type(beyond))
+        column[items[: np.count_nonzero(counts >= beyond)]] = beyond
         column.flags.writeable = False
-        self._set(column, labels=_checked_labels(labels, column.size), head=head)
-        self._groups = _group(array, head[0])
+        self._set(column, head=head, **known)
+        self._groups = _group(array, counts)
+        return self
 
     def _set(
         self,
@@ -290,13 +298,15 @@ class Histogram:
                 k_bar=limit,
                 max_items_per_user=max_items_per_user,
             )
-        h = cls.__new__(cls)._set(
-            counted.counts,
-            labels=_checked_labels(counted.labels, len(counted.counts)),
-            known_domain=domain is not None,
-            max_items_per_user=max_items_per_user,
+        h = cls.__new__(cls)
+        known = {
+            "labels": _checked_labels(counted.labels, len(counted.counts)),
+            "known_domain": domain is not None,
+            "max_items_per_user": max_items_per_user,
+        }
+        h = h._prepare(counted.counts, **known) if len(counted.counts) else h._set(
+            counted.counts, **known
         )
-        h.head(1)
         return h if k_bar is None else h.truncate(k_bar)
 
     def truncate(self, k_bar: int) -> Histogram:
@@ -332,7 +342,7 @@ class Histogram:
         if self._column is not None and counts.size < min(m, self._column.size):
             # Kept, so that the next call costs nothing.
             size = min(max(m, head_size(self._column.size, 1)), self._column.size)
-            self._head = counts, items = _cut_counts(self._column, size)
+            self._head = counts, items = _cut_counts(self._whole(), size)
         return counts[:m], items[:m]
 
     def next_count(self, k_bar: int) -> int:
@@ -362,11 +372,21 @@ class Histogram:
     @property
     def counts(self) -> np.ndarray:
         """The counts by item, int64; of a truncated histogram, those kept, descending."""
-        return self._head[0] if self._column is None else self._column.astype(np.int64)
+        return self._head[0] if self._column is None else self._whole()
+
+    def _whole(self) -> np.ndarray:
+        """Return all counts by item as they are."""
+        assert self._column is not None
+        counts, items = self._head
+        if not counts.size:
+            return self._column
+        whole = self._column.astype(np.int64)
+        whole[items] = counts
+        return whole
 
     @property
     def tail(self) -> np.ndarray | None:
-        """All counts by item as they are held; None if truncated."""
+        """Counts by item, right for all that are not in the head, and above it for those."""
         return self._column
 
     @property
@@ -381,8 +401,7 @@ class Histogram:
         """The distinct counts, descending, and how many items have each."""
         if self._groups is None:
             self.head(1)
-            counts = self._head[0]
-            self._groups = _group(counts if self._column is None else self._column, counts)
+            self._groups = _group(self.counts, self._head[0])
         return self._groups
 
     @property
@@ -445,6 +464,8 @@ def _group(column: np.ndarray, head: np.ndarray) -> tuple[np.ndarray, np.ndarray
     Those up to the head's smallest come from a table, larger ones from the
     head, which is sorted and has them all.
     """
+    if not head.size:
+        return head, head
     span = int(head[-1]) + 1
     if head.size == column.size:
         return _runs(head)
