@@ -243,6 +243,15 @@ def test_nulls_are_refused_even_below_the_cut(engine, column, k_bar, bound):
         count_users(engine(users, items), **COLUMNS, k_bar=k_bar, max_items_per_user=bound)
 
 
+@pytest.mark.parametrize("options", [{"k_bar": 1}, {"domain": ["i0", "i1"]}])
+@pytest.mark.parametrize("column", ["user", "item"])
+def test_neither_bound_nor_domain_hides_a_null(engine, column, options):
+    users, items = ["u"] * 30, [f"i{n}" for n in range(30)]
+    (users if column == "user" else items)[7] = None
+    with pytest.raises(SourceError, match=f"^column '{column}' holds nulls; drop or fill them"):
+        count_users(engine(users, items), **COLUMNS, max_items_per_user=1, **options)
+
+
 @pytest.mark.parametrize("name", ["pandas", "polars", "pyarrow", "duckdb", "dict"])
 def test_nan_is_null(name):
     with pytest.raises(SourceError, match="column 'item' holds nulls"):
@@ -400,6 +409,10 @@ def test_parquet_keeps_its_types_unless_files_disagree(tmp_path):
     write(two, "(FORMAT parquet)", ["u2"], pa.array([9], pa.int32()), names)
     write(three, "(FORMAT parquet)", ["u3"], ["9"], names)
     assert rows_of(read([one, two], names)) == [(9, 2), (10, 1)]
+    big = 2**53 + 1  # as a double it would be another label
+    write(four := tmp_path / "4.parquet", "(FORMAT parquet)", ["u4"], [big], names)
+    write(five := tmp_path / "5.parquet", "(FORMAT parquet)", ["u5"], [1.5], names)
+    assert rows_of(read([four, five], names)) == [("1.5", 1), (str(big), 1)]
     assert rows_of(read([one, two, three], names)) == [("10", 1), ("9", 3)]
     assert rows_of(read(one, names, as_text=True)) == [("10", 1), ("9", 1)]
 
@@ -412,6 +425,19 @@ def test_rows_do_not_decide_how_a_csv_is_read(tmp_path):
     assert rows_of(read(path, ("user", "item"))) == [
         ("'x", 1), ("01/02/2020", 1), ("1e3", 1), ("NULL", 1), ("a;b", 2),
     ]  # fmt: skip
+
+
+def test_a_csv_of_numbers_is_text(tmp_path):
+    (tmp_path / "e.csv").write_text("user,item\n1,1.50\n1,1.5\n2,7\n")
+    rows = rows_of(read(tmp_path / "e.csv", ("user", "item")))
+    assert rows == [("1.5", 1), ("1.50", 1), ("7", 1)]
+
+
+def test_a_file_is_taken_before_a_pattern(tmp_path):
+    (tmp_path / "e*.csv").write_text("user,item\n1,x\n")
+    (tmp_path / "ee.csv").write_text("user,item\n2,y\n")
+    assert rows_of(read(tmp_path / "e*.csv", ("user", "item"))) == [("x", 1)]
+    assert rows_of(read(tmp_path / "e?.csv", ("user", "item"))) == [("x", 1), ("y", 1)]
 
 
 def test_header_without_rows_is_an_empty_table(tmp_path):
