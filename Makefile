@@ -31,7 +31,6 @@ check: lint test
 lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint dptopk/_core.pyx dptopk/_core.pxd
 	$(BIN)/mypy
 	$(CC) -std=c11 -O2 -Wall -Wextra -Wshadow -Werror -fsyntax-only csrc/*.c
 

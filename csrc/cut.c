@@ -288,10 +288,12 @@ size_t dptk_count_keys_scratch(size_t span)
 }
 
 size_t dptk_tally_portable(const int64_t *keys, size_t n, int64_t low, size_t span,
-                           uint32_t *lanes)
+                           uint32_t *lanes, int16_t *copy)
 {
     size_t i = 0;
 
+    if (copy)
+        dptk_clip(keys, n, low, copy);
     for (; i + DPTK_LANES <= n; i += DPTK_LANES)
         for (size_t lane = 0; lane < DPTK_LANES; lane++) {
             const uint64_t off = (uint64_t)keys[i + lane] - (uint64_t)low;
@@ -305,7 +307,7 @@ size_t dptk_tally_portable(const int64_t *keys, size_t n, int64_t low, size_t sp
 }
 
 int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
-                    int64_t *scratch, int64_t *table, int64_t *outside)
+                    int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy)
 {
     enum { BATCH = 1 << 30 }; /* elements before a 32-bit counter could wrap */
     dptk_tally_fn *const fast = dptk_cut_table[dptk_simd_get()].tally;
@@ -325,10 +327,11 @@ int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
             const int64_t *keys = chunk_keys(col, first, count, buffer);
             if (!keys)
                 return DPTK_NAN;
+            int16_t *const to = copy ? copy + first : NULL;
             if (plain > 0) {
                 plain--;
-                dptk_tally_portable(keys, count, low, span, lanes);
-            } else if (fast(keys, count, low, span, lanes) > count / 4) {
+                dptk_tally_portable(keys, count, low, span, lanes, to);
+            } else if (fast(keys, count, low, span, lanes, to) > count / 4) {
                 plain = 31;
             }
         }

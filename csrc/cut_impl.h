@@ -21,10 +21,17 @@ typedef size_t dptk_scan_fn(const int64_t *keys, size_t n, size_t first, int64_t
                             int64_t *keys_out, int64_t *index_out, int64_t *any);
 
 /* Adds 1 to one of lanes[off * DPTK_LANES + 0..3] for each key = low + off,
- * where off = span stands for every key outside [low, low + span). Returns how
- * many keys went the slow way. */
+ * where off = span stands for every key outside [low, low + span). Unless copy
+ * is NULL, copy[i] = min(keys[i] - low, INT16_MAX), which then is not negative.
+ * Returns how many keys went the slow way. */
 typedef size_t dptk_tally_fn(const int64_t *keys, size_t n, int64_t low, size_t span,
-                             uint32_t *lanes);
+                             uint32_t *lanes, int16_t *copy);
+
+static inline void dptk_clip(const int64_t *keys, size_t n, int64_t low, int16_t *copy)
+{
+    for (size_t i = 0; i < n; i++)
+        copy[i] = (int16_t)(keys[i] - low < INT16_MAX ? keys[i] - low : INT16_MAX);
+}
 
 dptk_scan_fn dptk_scan_portable;
 dptk_tally_fn dptk_tally_portable;

@@ -105,8 +105,9 @@ static inline size_t place(size_t t, size_t width)
 }
 
 DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, int64_t low,
-                                    uint8_t *bytes, uint16_t *rest)
+                                    uint8_t *bytes, uint16_t *rest, int16_t *copy)
 {
+    const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const __m256i first = _mm256_set1_epi64x(low);
     const __m256i wide = _mm256_set1_epi64x(~(int64_t)INT32_MAX);
     size_t left = 0;
@@ -122,10 +123,19 @@ DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, int64_t low,
         for (int j = 0; j < 4; j++)
             half[j] = _mm256_castps_si256(_mm256_shuffle_ps(
                 _mm256_castsi256_ps(off[2 * j]), _mm256_castsi256_ps(off[2 * j + 1]), 0x88));
-        __m256i all = _mm256_packus_epi16(_mm256_packs_epi32(half[0], half[1]),
-                                          _mm256_packs_epi32(half[2], half[3]));
-        if (!_mm256_testz_si256(some, wide)) /* the packing lost high bits: nothing is small */
+        const __m256i low_half = _mm256_packs_epi32(half[0], half[1]);
+        const __m256i high_half = _mm256_packs_epi32(half[2], half[3]);
+        __m256i all = _mm256_packus_epi16(low_half, high_half);
+        if (copy) {
+            __m256i *const to = (__m256i *)(void *)(copy + i);
+            _mm256_storeu_si256(to, _mm256_permutevar8x32_epi32(low_half, in_order));
+            _mm256_storeu_si256(to + 1, _mm256_permutevar8x32_epi32(high_half, in_order));
+        }
+        if (!_mm256_testz_si256(some, wide)) { /* the packing lost high bits: nothing is small */
             all = _mm256_set1_epi8(-1);
+            if (copy)
+                dptk_clip(keys + i, 32, low, copy + i);
+        }
         all = _mm256_adds_epu8(all, _mm256_set1_epi8(BASE));
         _mm256_storeu_si256((__m256i *)(void *)(bytes + i), all);
         left += note((uint32_t)_mm256_movemask_epi8(all), i, rest + left);
@@ -134,8 +144,10 @@ DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, int64_t low,
 }
 
 DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, int64_t low,
-                                        uint8_t *bytes, uint16_t *rest)
+                                        uint8_t *bytes, uint16_t *rest, int16_t *copy)
 {
+    const __m512i in_order =
+        _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i first = _mm512_set1_epi64(low);
     const __m512i wide = _mm512_set1_epi64(~(int64_t)INT32_MAX);
     size_t left = 0;
@@ -150,10 +162,18 @@ DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, int64_t l
         for (int j = 0; j < 4; j++)
             half[j] = _mm512_castps_si512(_mm512_shuffle_ps(
                 _mm512_castsi512_ps(off[2 * j]), _mm512_castsi512_ps(off[2 * j + 1]), 0x88));
-        __m512i all = _mm512_packus_epi16(_mm512_packs_epi32(half[0], half[1]),
-                                          _mm512_packs_epi32(half[2], half[3]));
-        if (_mm512_test_epi64_mask(some, wide)) /* as above */
+        const __m512i low_half = _mm512_packs_epi32(half[0], half[1]);
+        const __m512i high_half = _mm512_packs_epi32(half[2], half[3]);
+        __m512i all = _mm512_packus_epi16(low_half, high_half);
+        if (copy) {
+            _mm512_storeu_si512(copy + i, _mm512_permutexvar_epi32(in_order, low_half));
+            _mm512_storeu_si512(copy + i + 32, _mm512_permutexvar_epi32(in_order, high_half));
+        }
+        if (_mm512_test_epi64_mask(some, wide)) { /* as above */
             all = _mm512_set1_epi8(-1);
+            if (copy)
+                dptk_clip(keys + i, 64, low, copy + i);
+        }
         all = _mm512_adds_epu8(all, _mm512_set1_epi8(BASE));
         _mm512_storeu_si512(bytes + i, all);
         left += note(_mm512_movepi8_mask(all), i, rest + left);
@@ -212,18 +232,18 @@ DPTK_AVX2 static void count_bytes(const uint8_t *bytes, size_t n, uint64_t *smal
 }
 
 typedef size_t narrow_fn(const int64_t *keys, size_t n, int64_t low, uint8_t *bytes,
-                         uint16_t *rest);
+                         uint16_t *rest, int16_t *copy);
 
 /* width: words a vector. */
 static inline size_t tally(narrow_fn *narrow, size_t width, const int64_t *keys, size_t n,
-                           int64_t low, size_t span, uint32_t *lanes)
+                           int64_t low, size_t span, uint32_t *lanes, int16_t *copy)
 {
     const size_t block = 8 * width, whole = n / block * block;
     uint8_t bytes[DPTK_CHUNK];
     uint16_t rest[DPTK_CHUNK + NOTES];
     int64_t others[DPTK_CHUNK];
     uint64_t small[SMALL];
-    const size_t left = narrow(keys, whole, low, bytes, rest);
+    const size_t left = narrow(keys, whole, low, bytes, rest, copy);
 
     const size_t padded = (whole + PADDED - 1) / PADDED * PADDED;
     memset(bytes + whole, 0xFF, padded - whole);
@@ -232,19 +252,21 @@ static inline size_t tally(narrow_fn *narrow, size_t width, const int64_t *keys,
         lanes[(off < span ? off : span) * DPTK_LANES] += (uint32_t)small[off];
     for (size_t k = 0; k < left; k++)
         others[k] = keys[rest[k] / block * block + place(rest[k] % block, width)];
-    dptk_tally_portable(others, left, low, span, lanes);
-    dptk_tally_portable(keys + whole, n - whole, low, span, lanes);
+    dptk_tally_portable(others, left, low, span, lanes, NULL);
+    dptk_tally_portable(keys + whole, n - whole, low, span, lanes, copy ? copy + whole : NULL);
     return left;
 }
 
-static size_t tally_avx2(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes)
+static size_t tally_avx2(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes,
+                         int16_t *copy)
 {
-    return tally(narrow_avx2, 4, keys, n, low, span, lanes);
+    return tally(narrow_avx2, 4, keys, n, low, span, lanes, copy);
 }
 
-static size_t tally_avx512(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes)
+static size_t tally_avx512(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes,
+                         int16_t *copy)
 {
-    return tally(narrow_avx512, 8, keys, n, low, span, lanes);
+    return tally(narrow_avx512, 8, keys, n, low, span, lanes, copy);
 }
 #endif
 

@@ -138,16 +138,19 @@ size_t dptk_cut_scratch(size_t n, size_t m);
 int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
              int64_t *keys, int64_t *index, int *negative);
 
-/* Counts of counts: how many elements have each key in [low, low + span).
+/* Counts of counts: how many elements have each key in [low, low + span); and
+ * unless copy is NULL, the keys less low in 16 bits, those past them as 32,767.
  *
- * Assumed: table holds span words, scratch dptk_count_keys_scratch(span).
- * Equivalent: table = np.bincount(keys - low, minlength=span)
+ * Assumed: table holds span words, scratch dptk_count_keys_scratch(span); with a
+ * copy, no key is below low.
+ * Equivalent: table = np.bincount(keys - low, minlength=span);
+ *             copy[:] = np.minimum(keys - low, 32767)
  * Elements outside the range are not counted; *outside says how many.
  * Returns DPTK_NAN if any score is NaN.
  * Cost: one pass plus O(span), no slower when most elements are equal. */
 size_t dptk_count_keys_scratch(size_t span);
 int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
-                    int64_t *scratch, int64_t *table, int64_t *outside);
+                    int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy);
 
 /* ---- race.c: order statistics of noise over blocks ---------------------- */
 
@@ -173,9 +176,10 @@ typedef struct dptk_field {
 /* One block of items that share a run of order statistics. */
 typedef struct dptk_block {
     int64_t start, size, taken; /* head positions; start -1: tail, -2: stopper */
-    int64_t key;                /* largest key in the block */
+    int64_t key;                /* largest key in the block, ... */
+    double score;               /* ... as (score - that of the first key) / scale */
     double offset;
-    double s, s_error;          /* the race's S and its relative error bound */
+    double s, s_error;          /* the race's S and its absolute error bound */
     double noise, noise_error;  /* the current noise and its absolute error bound */
 } dptk_block;
 

@@ -22,24 +22,25 @@
 #define STOPPER (-2)
 #define LEAVE_OUT 2.0 /* see block_end */
 
-/* The error analysis assumes that log and log1p err by at most 4 ulp
- * (2^-50 relative); the tests measure them against mpmath. */
+/* The error analysis assumes that log errs by at most 4 ulp (2^-50 relative);
+ * the tests measure it against mpmath. */
 static const double LOG_ERROR = 0x1p-50;
 
 /* ---- noise laws ---------------------------------------------------------- */
 
 typedef struct law {
-    double (*value)(double s);                   /* F^-1(exp(-s)) */
-    double (*error)(double s_error, double value); /* its absolute error */
+    double (*value)(double s);                                 /* F^-1(exp(-s)) */
+    double (*error)(double s, double s_error, double value); /* absolute, of s and of value */
 } law;
 
 static double gumbel_value(double s) { return -log(s); }
 
 /* |ln(1 + r)| <= r (1 + 2^-9) for |r| < 2^-10; past that nothing is claimed. */
-static double gumbel_error(double s_error, double value)
+static double gumbel_error(double s, double s_error, double value)
 {
-    if (!(s_error < 0x1p-10)) return INFINITY;
-    return s_error * (1.0 + 0x1p-9) + LOG_ERROR * fabs(value);
+    const double relative = s_error / s;
+    if (!(relative < 0x1p-10)) return INFINITY;
+    return relative * (1.0 + 0x1p-9) + LOG_ERROR * fabs(value);
 }
 
 static const law LAWS[] = {
@@ -71,22 +72,17 @@ static int next_below(dptk_rng *rng, uint64_t n, uint64_t *value)
     return DPTK_OK;
 }
 
-/* E = -ln(1 - U) for a U of which the word gives the first 64 bits:
- * U in [word, word + 1) 2^-64. The error is relative: 2^-49 for the rounding
- * and the logarithm, and the width of that interval. */
+/* E = -ln V for a V = 1 - U of which the word gives the first 64 bits: U in
+ * [word, word + 1) 2^-64. Bit 0 is left aside, as signed integers convert
+ * faster: V in (steps, steps + 2] 2^-64. The absolute error: half of that
+ * interval is 1/steps wide in ln V at most, two roundings of V make 2^-52, and
+ * the logarithm errs by its share. */
 static double exponential(uint64_t word, double *error)
 {
-    uint64_t steps; /* the interval's distance from the end of the range, in widths */
-    double value;
-    if (word >> 63) {
-        uint64_t left = 0 - word; /* 2^64 (1 - U), rounded up */
-        steps = left - 1;
-        value = -log((double)left * 0x1p-64);
-    } else {
-        steps = word;
-        value = -log1p(-((double)word * 0x1p-64));
-    }
-    *error = steps ? 0x1p-49 + 2.0 / (double)steps : INFINITY;
+    const double steps = 2.0 * (double)(int64_t)(~word >> 1);
+    const double value = -log((steps + 1.0) * 0x1p-64);
+    *error = (steps < 0x1p52 ? 1.0 / steps : 0x1p-52) * (1.0 + 0x1p-9) + 0x1p-51
+           + LOG_ERROR * value;
     return value;
 }
 
@@ -120,14 +116,12 @@ typedef struct race {
     size_t n_blocks, n_runners, n_pairs;
 } race;
 
-/* Bounds of score + noise for a key with the block's current noise. */
-static void bound(const race *r, const dptk_block *b, int64_t key, double offset,
-                  dptk_runner *runner)
+/* Bounds of score + noise for a score with the block's current noise. */
+static void bound(const race *r, const dptk_block *b, double score, dptk_runner *runner)
 {
-    double score = scaled_difference(key, r->base, r->field->real, r->scale);
-    double value = score + offset + b->noise;
+    double value = score + b->offset + b->noise;
     double error = b->noise_error
-                 + 0x1p-50 * (fabs(score) + fabs(offset) + fabs(b->noise));
+                 + 0x1p-50 * (fabs(score) + fabs(b->offset) + fabs(b->noise));
     error *= r->error_factor;
     if (error < INFINITY) {
         runner->high = value + error;
@@ -140,29 +134,36 @@ static void bound(const race *r, const dptk_block *b, int64_t key, double offset
 
 /* ---- the heap of runners, by upper bound ---------------------------------- */
 
-static void sift_down(dptk_runner *heap, size_t n, dptk_runner runner)
+static void sift_up(dptk_runner *heap, size_t at, dptk_runner runner)
 {
-    size_t at = 0, child;
-    while ((child = 2 * at + 1) < n) {
-        if (child + 1 < n && heap[child + 1].high > heap[child].high) child++;
-        if (heap[child].high <= runner.high) break;
-        heap[at] = heap[child];
-        at = child;
-    }
-    heap[at] = runner;
-}
-
-static int push(race *r, dptk_runner runner)
-{
-    dptk_runner *heap = r->scratch->runner;
-    size_t at = r->n_runners;
-    if (at == r->scratch->capacity) return DPTK_SCRATCH;
-    r->n_runners++;
     while (at > 0 && heap[(at - 1) / 2].high < runner.high) {
         heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
     heap[at] = runner;
+}
+
+/* Replace the leader. The hole goes down to a leaf without a look at the new
+ * runner, which mostly belongs near one: no branch there that could miss. */
+static void replace(dptk_runner *heap, size_t n, dptk_runner runner)
+{
+    size_t at = 0, child = 1;
+    for (; child + 1 < n; child = 2 * at + 1) {
+        child += heap[child + 1].high > heap[child].high;
+        heap[at] = heap[child];
+        at = child;
+    }
+    if (child < n) {
+        heap[at] = heap[child];
+        at = child;
+    }
+    sift_up(heap, at, runner);
+}
+
+static int push(race *r, dptk_runner runner)
+{
+    if (r->n_runners == r->scratch->capacity) return DPTK_SCRATCH;
+    sift_up(r->scratch->runner, r->n_runners++, runner);
     return DPTK_OK;
 }
 
@@ -170,7 +171,7 @@ static void pop(race *r)
 {
     dptk_runner *heap = r->scratch->runner;
     r->n_runners--;
-    if (r->n_runners) sift_down(heap, r->n_runners, heap[r->n_runners]);
+    if (r->n_runners) replace(heap, r->n_runners, heap[r->n_runners]);
 }
 
 /* Is the leader certainly ahead of all others? */
@@ -213,16 +214,16 @@ static int advance(race *r, size_t block, dptk_runner *runner)
 {
     dptk_block *b = &r->scratch->block[block];
     uint64_t word;
-    double error, e;
+    double error, e, share;
     int status = next_word(r->rng, &word);
     if (status != DPTK_OK) return status;
     e = exponential(word, &error);
-    b->s += e / (double)(b->size - b->taken);
-    /* A sum of positive terms is as exact as its worst term, plus rounding. */
-    b->s_error = fmax(b->s_error, error) + 0x1p-51;
+    share = 1.0 / (double)(b->size - b->taken);
+    b->s += e * share;
+    b->s_error += error * share + 0x1p-51 * b->s;
     b->noise = r->law->value(b->s);
-    b->noise_error = r->law->error(b->s_error, b->noise);
-    bound(r, b, b->key, b->offset, runner);
+    b->noise_error = r->law->error(b->s, b->s_error, b->noise);
+    bound(r, b, b->score, runner);
     runner->block = (int64_t)block;
     runner->item = DPTK_STOP;
     return DPTK_OK;
@@ -234,7 +235,8 @@ static int add_block(race *r, int64_t start, int64_t size, int64_t key, double o
     int status;
     if (r->n_blocks == r->scratch->capacity) return DPTK_SCRATCH;
     r->scratch->block[r->n_blocks] =
-        (dptk_block){.start = start, .size = size, .key = key, .offset = offset};
+        (dptk_block){.start = start, .size = size, .key = key, .offset = offset,
+                     .score = scaled_difference(key, r->base, r->field->real, r->scale)};
     status = advance(r, r->n_blocks, &runner);
     if (status != DPTK_OK) return status;
     r->n_blocks++;
@@ -345,7 +347,7 @@ static int draw_tail(race *r, int64_t *item, int64_t *key)
 static int look(race *r, size_t block, int *done, int64_t *item)
 {
     dptk_block *b = &r->scratch->block[block];
-    dptk_runner seen, next;
+    dptk_runner seen = {.block = -1}, next;
     int64_t key = b->key;
     int status = DPTK_OK;
     if (b->start == STOPPER)
@@ -356,14 +358,14 @@ static int look(race *r, size_t block, int *done, int64_t *item)
         status = draw_head(r, b, item, &key);
     if (status != DPTK_OK) return status;
     *done = key == b->key;
-    bound(r, b, key, b->offset, &seen);
-    seen.block = -1;
+    if (!*done)
+        bound(r, b, scaled_difference(key, r->base, r->field->real, r->scale), &seen);
     seen.item = *item;
     b->taken++;
     if (b->taken < b->size) {
         status = advance(r, block, &next);
         if (status != DPTK_OK) return status;
-        sift_down(r->scratch->runner, r->n_runners, next);
+        replace(r->scratch->runner, r->n_runners, next);
     } else {
         pop(r);
     }

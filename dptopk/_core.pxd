@@ -1,7 +1,7 @@
 """The C surface of csrc/dptk.h as Cython sees it."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "dptk.h" nogil:
@@ -58,7 +58,7 @@ cdef extern from "dptk.h" nogil:
                  int64_t *keys, int64_t *index, int *negative)
     size_t dptk_count_keys_scratch(size_t span)
     int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
-                        int64_t *scratch, int64_t *table, int64_t *outside)
+                        int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy)
 
     # ---- race.c
     int DPTK_GUMBEL, DPTK_STOP

@@ -49,7 +49,7 @@ def cut(
     counts: npt.NDArray[Any], m: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]: ...
 def count_keys(
-    counts: npt.NDArray[Any], low: int, span: int
+    counts: npt.NDArray[Any], low: int, span: int, copy: npt.NDArray[np.int16] | None = None
 ) -> tuple[npt.NDArray[np.int64], int]: ...
 
 # ---- race.c

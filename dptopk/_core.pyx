@@ -413,21 +413,29 @@ def cut(counts, size_t m):
         PyBuffer_Release(&view)
 
 
-def count_keys(counts, int64_t low, size_t span):
-    """(table, outside): how many scores have each key in [low, low + span)."""
+def count_keys(counts, int64_t low, size_t span, int16_t[::1] copy=None):
+    """(table, outside): how many scores have each key in [low, low + span).
+
+    `copy` takes the keys less low, those past 16 bits as 32,767.
+    """
     cdef Py_buffer view
     cdef dptk_column col
     cdef int64_t[::1] table_out
     cdef int64_t *scratch = NULL
     cdef int64_t outside = 0
+    cdef int16_t *to = NULL
     cdef int status
     column_of(counts, &view, &col)
     try:
+        if copy is not None and col.n:
+            if <size_t>copy.shape[0] != col.n:
+                raise ValueError("the copy must be as long as the counts")
+            to = &copy[0]
         table = np.empty(span + 1, dtype=np.int64)  # never empty, so that it has an address
         table_out = table
         scratch = scratch_words(dptk_count_keys_scratch(span))
         with nogil:
-            status = dptk_count_keys(&col, low, span, scratch, &table_out[0], &outside)
+            status = dptk_count_keys(&col, low, span, scratch, &table_out[0], &outside, to)
         raise_nan(status)
         return table[:span], outside
     finally:
@@ -439,6 +447,11 @@ def count_keys(counts, int64_t low, size_t span):
 
 STOP = DPTK_STOP
 NOISES = {"gumbel": DPTK_GUMBEL}
+
+# For fewer picks than this a race is over in some 20 us, less than it takes to
+# hand the GIL to another thread and back: two threads then do more with it kept.
+cdef enum:
+    KEEP_GIL = 256
 
 # Multiplies the error bounds of every race: tests raise it, so that the exact
 # replay runs often.
@@ -461,7 +474,9 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     field.m = key.shape[0]
     field.key = &key[0] if field.m else NULL
     field.index = &index[0] if field.m else NULL
-    field.offset = NULL if offset is None else &offset[0]
+    field.offset = NULL
+    if offset is not None:
+        field.offset = &offset[0]
     field.real = real
     field.stop = stop
     field.stop_key = stop_key
@@ -479,9 +494,13 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
                 allocate(&scratch, capacity)
                 capacity *= 4
             source.rewind()
-            with nogil:
+            if k < KEEP_GIL:
                 status = dptk_race(source.rng, &field, k, scale, noise, factor,
                                    &scratch, &item[0], &picked)
+            else:
+                with nogil:
+                    status = dptk_race(source.rng, &field, k, scale, noise, factor,
+                                       &scratch, &item[0], &picked)
             if status == DPTK_TAPE_END:
                 source.extend()
             elif status != DPTK_SCRATCH:

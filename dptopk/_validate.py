@@ -49,7 +49,8 @@ def _double(name: str, value: Any, toward: float) -> float:
         number = float(value)
     except OverflowError:
         return math.inf
-    past = number > value if toward == 0.0 else number < value
+    exact: Any = value
+    past = number > exact if toward == 0.0 else number < exact
     return math.nextafter(number, toward) if past else number
 
 

@@ -18,6 +18,7 @@ __all__ = ["Head", "Histogram", "as_histogram", "head_size", "known_histogram"]
 HEAD = 1024
 # Counts of counts come from a table of up to this span, from sorting past it.
 TABLE = 1 << 20
+CLIP = 32_767  # where the kernel that counts clips its copy
 
 
 def head_size(n: int, k: int) -> int:
@@ -95,8 +96,8 @@ class Histogram:
         "max_items_per_user",
     )
 
-    # All counts by item, where those of the head may be lowered to one more
-    # than its smallest: mostly a byte each. None if truncated.
+    # All counts by item, where those of the head may be clipped, but not below
+    # what comes after the head. None if truncated.
     _column: np.ndarray | None
     _head: tuple[np.ndarray, np.ndarray]  # the largest: counts and items
     _labels: Sequence[Any] | np.ndarray | None
@@ -114,14 +115,18 @@ class Histogram:
         self._prepare(array, labels=_checked_labels(labels, array.size))
 
     def _prepare(self, array: np.ndarray, **known: Any) -> Histogram:
-        """Cut the head, count the counts, and copy the rest in as few bytes as it takes."""
-        head = counts, items = _cut_counts(array, head_size(array.size, 1))
+        """Cut the head, count the counts, and copy the rest in two bytes each if they fit."""
+        counts, items = _cut_counts(array, head_size(array.size, 1))
         beyond = int(counts[-1]) + 1
-        column = array.astype(np.min_scalar_type(beyond))
-        column[items[: np.count_nonzero(counts >= beyond)]] = beyond
+        if beyond <= CLIP:
+            column = np.empty(array.size, np.int16)
+            groups = _group(array, counts, copy=column)
+        else:
+            column = array.astype(np.int64)
+            groups = _group(array, counts)
         column.flags.writeable = False
-        self._set(column, head=head, **known)
-        self._groups = _group(array, counts)
+        self._set(column, head=(counts, items), **known)
+        self._groups = groups
         return self
 
     def _set(
@@ -299,13 +304,15 @@ class Histogram:
                 max_items_per_user=max_items_per_user,
             )
         h = cls.__new__(cls)
-        known = {
+        known: dict[str, Any] = {
             "labels": _checked_labels(counted.labels, len(counted.counts)),
             "known_domain": domain is not None,
             "max_items_per_user": max_items_per_user,
         }
-        h = h._prepare(counted.counts, **known) if len(counted.counts) else h._set(
-            counted.counts, **known
+        h = (
+            h._prepare(counted.counts, **known)
+            if len(counted.counts)
+            else h._set(counted.counts, **known)
         )
         return h if k_bar is None else h.truncate(k_bar)
 
@@ -324,15 +331,15 @@ class Histogram:
             Of the same domain, known or unknown.
         """
         k_bar = self.check_k_bar(k_bar)
-        head = self.head(k_bar)
+        counts, items, next_count = self.cut(k_bar)
         return Histogram.__new__(Histogram)._set(
             self._column if k_bar >= len(self) else None,
             labels=self._labels,
-            head=head,
+            head=(counts, items),
             known_domain=self.known_domain,
             n_items=self._n_items,
             k_bar=k_bar,
-            next_count=self.next_count(k_bar),
+            next_count=next_count,
             max_items_per_user=self.max_items_per_user,
         )
 
@@ -345,19 +352,23 @@ class Histogram:
             self._head = counts, items = _cut_counts(self._whole(), size)
         return counts[:m], items[:m]
 
-    def next_count(self, k_bar: int) -> int:
-        """Return the (k_bar+1)-th largest count; 0 if there are fewer items."""
-        counts, _ = self.head(k_bar + 1)
+    def cut(self, k_bar: int) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return the k_bar largest counts, their items, and the count that comes next.
+
+        Missing ones count 0: there may be fewer items than k_bar.
+        """
+        counts, items = self.head(k_bar + 1)
         if counts.size > k_bar:
-            return int(counts[k_bar])
-        return self._next_count if k_bar == self.k_bar else 0
+            return counts[:k_bar], items[:k_bar], int(counts[k_bar])
+        return counts, items, self._next_count if k_bar == self.k_bar else 0
 
     def check_k_bar(self, k_bar: Any) -> int:
         """Return k_bar if this histogram holds enough for it."""
         k_bar = integer("k_bar", k_bar)
         if self.k_bar is not None and k_bar > self.k_bar:
             raise ValueError(
-                f"k_bar must be at most {self.k_bar}, where the histogram was truncated; got {k_bar}"
+                f"k_bar must be at most {self.k_bar}, where the histogram was truncated; "
+                f"got {k_bar}"
             )
         return k_bar
 
@@ -458,8 +469,10 @@ def _cut_counts(column: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
     return counts, items
 
 
-def _group(column: np.ndarray, head: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return distinct counts, descending, with their multiplicities.
+def _group(
+    column: np.ndarray, head: np.ndarray, copy: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return distinct counts, descending, with their multiplicities; fill in the copy.
 
     Those up to the head's smallest come from a table, larger ones from the
     head, which is sorted and has them all.
@@ -467,20 +480,18 @@ def _group(column: np.ndarray, head: np.ndarray) -> tuple[np.ndarray, np.ndarray
     if not head.size:
         return head, head
     span = int(head[-1]) + 1
-    if head.size == column.size:
-        return _runs(head)
     if span > TABLE:
-        return _runs(np.sort(column)[::-1])
-    table, _ = _core.count_keys(column, 0, span)
+        return _runs(np.sort(column)[::-1].astype(np.int64))
+    table, _ = _core.count_keys(column, 0, span, copy)
     values, sizes = _runs(head[: np.count_nonzero(head >= span)])
-    small = np.flatnonzero(table)[::-1]
+    small = table.nonzero()[0][::-1]
     return np.concatenate((values, small)), np.concatenate((sizes, table[small]))
 
 
 def _runs(down: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the values of a descending array and the lengths of their runs."""
-    starts = np.flatnonzero(np.diff(down, prepend=-1))
-    return down[starts].astype(np.int64), np.diff(starts, append=down.size)
+    last = np.append(down[1:] != down[:-1], True).nonzero()[0] if down.size else down
+    return down[last], np.diff(last, prepend=-1)
 
 
 def _checked_labels(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:

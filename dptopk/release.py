@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 __all__ = ["Cost", "Release"]
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """The privacy cost of a release.
 
     Attributes
@@ -32,9 +30,8 @@ class Cost:
         return f"epsilon={self.epsilon:g}, delta={self.delta:g} ({self.theorem})"
 
 
-@dataclass(frozen=True, repr=False)
 class Release:
-    """The items a mechanism picked. Holds nothing that was not released.
+    """The items a mechanism picked. Immutable; holds nothing that was not released.
 
     Attributes
     ----------
@@ -69,10 +66,36 @@ class Release:
     private: bool
     parameters: Mapping[str, Any]
 
-    def __post_init__(self) -> None:
-        if self.indices is not None:
-            self.indices.flags.writeable = False
-        object.__setattr__(self, "parameters", MappingProxyType(self.parameters))
+    def __init__(
+        self,
+        *,
+        indices: np.ndarray | None,
+        labels: tuple[Any, ...] | None,
+        ordered: bool,
+        complete: bool,
+        cost: Cost,
+        mechanism: str,
+        private: bool,
+        parameters: dict[str, Any],
+    ):
+        if indices is not None:
+            indices.flags.writeable = False
+        # One update in place of eight: a release is made 40,000 times a second.
+        self.__dict__.update(
+            indices=indices,
+            labels=labels,
+            ordered=ordered,
+            complete=complete,
+            cost=cost,
+            mechanism=mechanism,
+            private=private,
+            parameters=MappingProxyType(parameters),
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Release is immutable")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
 
     @property
     def items(self) -> tuple[Any, ...]:

@@ -297,3 +297,16 @@ def test_threads_share_nothing():
     with ThreadPoolExecutor(4) as pool:
         for m, got in enumerate(pool.map(lambda m: argtopk(x, m), range(200))):
             assert np.array_equal(got, expected[:m])
+
+
+@pytest.mark.parametrize("n", [1, 31, 32, 63, 64, 65, 2047, 2048, 2049, 5000])
+@pytest.mark.parametrize("top", [5, 300, 32_766, 32_767, 32_768, 2**31 - 1, 2**31, 2**62])
+@pytest.mark.usefixtures("level")
+def test_the_copy_is_the_keys_clipped(n, top):
+    rng = np.random.default_rng(n)
+    x = np.where(rng.random(n) < 0.9, rng.integers(0, 5, size=n), rng.integers(0, top, size=n))
+    x[n // 2] = top
+    copy = np.empty(n, np.int16)
+    table, _ = _core.count_keys(x, 0, 100, copy)
+    assert (copy == np.minimum(x, 32_767)).all()
+    assert (table == np.bincount(x[x < 100], minlength=100)).all()

@@ -70,27 +70,27 @@ def test_truncating_keeps_the_top_and_the_next(k_bar):
     assert cut.n_items == 10_000
     assert cut.head(k_bar)[0].tolist() == down[:k_bar].tolist()
     expected = int(down[k_bar]) if k_bar < 10_000 else 0
-    assert cut.next_count(k_bar) == h.next_count(k_bar) == expected
+    assert cut.cut(k_bar)[2] == h.cut(k_bar)[2] == expected
     with pytest.raises(ValueError, match=f"k_bar must be at most {k_bar}"):
         cut.truncate(k_bar + 1)
     if k_bar > 1:
-        assert cut.truncate(1).next_count(1) == down[1]
+        assert cut.truncate(1).cut(1)[2] == down[1]
 
 
 def test_truncated_rows_in_any_order():
     h = dp.Histogram.truncated([3, 9, 9], ["c", "b", "a"], next_count=2, k_bar=3)
     assert h.head(3)[0].tolist() == [9, 9, 3]
     assert h.labels_of(h.head(3)[1]) == ("b", "a", "c")  # equal rows as the engine ordered them
-    assert h.next_count(3) == 2
-    assert h.next_count(2) == 3
+    assert h.cut(3)[2] == 2
+    assert h.cut(2)[2] == 3
     assert not h.known_domain
     assert h.n_items is None
 
 
 def test_fewer_rows_than_asked_for_count_zero():
     h = dp.Histogram.truncated([7], ["a"], next_count=0, k_bar=50)
-    assert h.next_count(50) == 0
-    assert h.next_count(1) == 0
+    assert h.cut(50)[2] == 0
+    assert h.cut(1)[2] == 0
     assert dp.limited_domain(h, k=5, epsilon=8, delta=1e-3).items in {(), ("a",)}
     empty = dp.Histogram.truncated([], [], next_count=0, k_bar=50)
     release = dp.limited_domain(empty, k=5, epsilon=1, delta=1e-3)

@@ -196,17 +196,17 @@ def test_the_threshold_uses_what_bounds_a_user():
 
     known = dp.Histogram(np.arange(10))
     rows = dp.Histogram.truncated([9, 8], ["a", "b"], next_count=0, k_bar=9, max_items_per_user=2)
-    for h, k_bar, bounds, m in [
-        (known, 3, [], 3),
-        (known, 8, [], 2),
-        (known, 10, [], 1),
-        (known, 99, [], 1),
-        (known, 5, [2], 2),
-        (rows, 9, [], 9),
-        (rows, 9, [4, 2], 2),
+    for h, k_bar, bound, m in [
+        (known, 3, None, 3),
+        (known, 8, None, 2),
+        (known, 10, None, 1),
+        (known, 99, None, 1),
+        (known, 5, 2, 2),
+        (rows, 9, None, 9),
+        (rows, 9, 2, 2),
     ]:
         exact = math.log(m / 1e-6)
-        assert exact <= threshold(h, k_bar, bounds, 1e-6) <= exact * (1 + 1e-14)
+        assert exact <= threshold(h, k_bar, bound, 1e-6) <= exact * (1 + 1e-14)
     release = dp.limited_domain(rows, k=1, epsilon=1, delta=1e-6, max_items_per_user=5)
     assert release.parameters["max_items_per_user"] == 2
 

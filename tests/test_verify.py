@@ -225,7 +225,11 @@ def test_verify_sees_an_outcome_that_only_one_neighbour_has():
         ({"items": 0}, ValueError, "items must be an integer >= 1, got 0"),
         ({"items": 2.0}, TypeError, "items must be an integer, got float"),
         ({"max_count": -1}, ValueError, "max_count must be an integer >= 0, got -1"),
-        ({"max_items_per_user": 0}, ValueError, "max_items_per_user must be an integer >= 1, got 0"),
+        (
+            {"max_items_per_user": 0},
+            ValueError,
+            "max_items_per_user must be an integer >= 1, got 0",
+        ),
         ({"epsilons": [-1.0]}, ValueError, "epsilons must be a finite number >= 0, got -1.0"),
         ({"law": lambda counts: {0: 0.5}}, ValueError, "sums to 0.5, not to 1"),
         ({"law": lambda counts: {0: 1.5, 1: -0.5}}, ValueError, "negative or not finite"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from .._validate import positive
 from ..accounting import step_epsilon, total_epsilon
 
-__all__ = ["calibrate", "scale_of"]
+__all__ = ["calibrate", "composition", "scale_of"]
 
 
 def calibrate(
@@ -33,3 +34,10 @@ def scale_of(epsilon_step: float, sensitivity: float = 1.0) -> float:
     if not math.isfinite(scale):
         raise ValueError("epsilon is too small: the noise scale is past the range of floats")
     return scale
+
+
+@lru_cache(maxsize=256)
+def composition(method: str, steps: int, pure: bool) -> str:
+    """Say how bounded-range steps were composed, for ``cost.theorem``."""
+    used = "basic" if pure else "certified adaptive" if method == "best" else method
+    return f"{used} composition of {steps} bounded-range step{'s' if steps > 1 else ''}"

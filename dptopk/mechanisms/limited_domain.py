@@ -11,10 +11,12 @@ from .. import _core
 from .._validate import integer, probability
 from ..histogram import Head, Histogram, as_histogram
 from ..release import Cost, Release
-from ._calibrate import calibrate, scale_of
+from ._calibrate import calibrate, composition, scale_of
 from ._select import select
 
 __all__ = ["default_k_bar", "limited_domain", "private_limit"]
+
+THEOREM = "Durfee and Rogers 2019, Theorem 1"
 
 
 def default_k_bar(k: int) -> int:
@@ -109,22 +111,22 @@ def limited_domain(
     if max_items_per_user is not None:
         max_items_per_user = integer("max_items_per_user", max_items_per_user)
     h = as_histogram(counts)
-    private_k_bar = k_bar == "private" if isinstance(k_bar, str) else False
-    largest = _largest_k_bar(h, k, k_bar)
+    if max_items_per_user is None or (h.max_items_per_user or math.inf) < max_items_per_user:
+        max_items_per_user = h.max_items_per_user
+    private_k_bar = isinstance(k_bar, str)
+    k_bar = _largest_k_bar(h, k, k_bar)
     steps = k + private_k_bar
     share = delta / 2
+    if share == 0.0:
+        raise ValueError(f"delta is too small to share, got {delta}")
     total, step = calibrate(epsilon, epsilon_step, steps=steps, delta=share, method=method)
     scale = scale_of(step)
-    bounds = [b for b in (max_items_per_user, h.max_items_per_user) if b is not None]
-    # Read before the first draw: a negative count is an error at the door.
-    h.head(largest + 1)
+    h.cut(k_bar)  # before the first draw: a negative count is an error at the door
     safe = True
     if private_k_bar:
-        chosen, safe = _private_k_bar(h, k, largest, bounds, share, scale, rng)
-    else:
-        chosen = largest
-    keys, items = h.head(chosen)
-    stop = h.next_count(chosen) + 1, threshold(h, chosen, bounds, share)
+        k_bar, safe = _private_k_bar(h, k, k_bar, max_items_per_user, share, scale, rng)
+    keys, items, next_count = h.cut(k_bar)
+    stop = next_count + 1, threshold(h, k_bar, max_items_per_user, share)
     picks, private = select(Head(keys, items, None, False), k=k, scale=scale, stop=stop, rng=rng)
     complete = picks[-1] != _core.STOP
     if not complete:
@@ -134,19 +136,14 @@ def limited_domain(
         labels=h.labels_of(picks),
         ordered=True,
         complete=bool(complete),
-        cost=Cost(
-            total,
-            delta,
-            f"Durfee and Rogers 2019, Theorem 1; {method} composition of {steps} "
-            "bounded-range steps",
-        ),
+        cost=Cost(total, delta, f"{THEOREM}; {composition(method, steps, False)}"),
         mechanism="limited_domain",
         private=private and safe,
         parameters={
             "k": k,
-            "k_bar": chosen,
+            "k_bar": k_bar,
             "k_bar_chosen_privately": private_k_bar,
-            "max_items_per_user": min(bounds, default=None),
+            "max_items_per_user": max_items_per_user,
             "epsilon_step": step,
             "scale": scale,
             "delta_threshold": share,
@@ -173,23 +170,27 @@ def _largest_k_bar(h: Histogram, k: int, k_bar: Any) -> int:
     return number
 
 
-def _m(h: Histogram, k_bar: int, bounds: list[int]) -> int:
-    """Return m of the threshold: how many items a user may push into the top k_bar.
+def threshold(h: Histogram, k_bar: int, max_items_per_user: int | None, delta: float) -> float:
+    """Return ln(m / delta), in units of the noise scale, rounded against us.
 
-    Of a known domain no more than lie outside can move, and at least 1 keeps
-    the threshold finite where none does.
+    m is how many items a user may push into the top k_bar. Of a known domain
+    no more than lie outside can move; at least 1 keeps the threshold finite
+    where none does.
     """
-    m = min(k_bar, *bounds) if bounds else k_bar
-    return m if h.n_items is None else min(m, max(1, h.n_items - k_bar))
-
-
-def threshold(h: Histogram, k_bar: int, bounds: list[int], delta: float) -> float:
-    """Return ln(m / delta), in units of the noise scale, rounded against us."""
-    return math.log(_m(h, k_bar, bounds) / delta) * (1 + 2**-50) + 2**-50
+    m = k_bar if max_items_per_user is None else min(k_bar, max_items_per_user)
+    if h.n_items is not None:
+        m = min(m, max(1, h.n_items - k_bar))
+    return (math.log(m) - math.log(delta)) * (1 + 2**-49) + 2**-49
 
 
 def _private_k_bar(
-    h: Histogram, k: int, largest: int, bounds: list[int], delta: float, scale: float, rng: Any
+    h: Histogram,
+    k: int,
+    largest: int,
+    max_items_per_user: int | None,
+    delta: float,
+    scale: float,
+    rng: Any,
 ) -> tuple[int, bool]:
     """Choose k_bar in [k, largest] by the exponential mechanism on -h_bot.
 
@@ -197,13 +198,17 @@ def _private_k_bar(
     by at most 1: one more bounded-range step of the same scale.
     """
     candidates = np.arange(k, largest + 1)
-    counts, _ = h.head(largest + 1)
-    scores = np.zeros(candidates.size, np.int64)
-    there = counts[k : largest + 1]
-    scores[: there.size] = -there
-    scores[-1] = -h.next_count(largest)
+    counts, _, next_count = h.cut(largest)
+    scores = np.zeros(candidates.size, np.int64)  # missing counts are 0
+    scores[: max(0, counts.size - k)] = -counts[k:]
+    scores[-1] = -next_count
+    m = candidates
+    if max_items_per_user is not None:
+        m = np.minimum(m, max_items_per_user)
+    if h.n_items is not None:
+        m = np.minimum(m, np.maximum(1, h.n_items - candidates))
     # Any constants that don't depend on the data would do: no rounding to mind.
-    offsets = -np.log([_m(h, c, bounds) / delta for c in candidates.tolist()])
+    offsets = np.log(delta) - np.log(m)
     picks, private = select(
         Head(scores, candidates, None, False), k=1, scale=scale, offsets=offsets, rng=rng
     )

@@ -7,11 +7,13 @@ from typing import Any
 from .._validate import integer, positive, probability, scores_array
 from ..histogram import Head, Histogram, head_size, known_histogram
 from ..release import Cost, Release
-from ._calibrate import calibrate, scale_of
+from ._calibrate import calibrate, composition, scale_of
 from ._select import select
 from .noisy_topk import scored_head
 
 __all__ = ["peel"]
+
+THEOREM = "Durfee and Rogers 2019, Lemma 4.3"
 
 
 def peel(
@@ -95,11 +97,7 @@ def peel(
         labels=None if h is None else h.labels_of(picks),
         ordered=True,
         complete=True,
-        cost=Cost(
-            total,
-            delta,
-            f"Durfee and Rogers 2019, Lemma 4.3; {method} composition of {k} bounded-range steps",
-        ),
+        cost=Cost(total, delta, f"{THEOREM}; {composition(method, k, delta == 0.0)}"),
         mechanism="peel",
         private=private,
         parameters={

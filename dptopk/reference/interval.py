@@ -7,6 +7,7 @@ it as an argument, so that replays in several threads don't meet.
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 from mpmath import libmp
 from mpmath.libmp import libmpi
@@ -27,7 +28,7 @@ class Interval:
 
     __slots__ = ("ends", "precision")
 
-    def __init__(self, low, high, precision: int):
+    def __init__(self, low: Any, high: Any, precision: int):
         self.ends = (low, high)
         self.precision = precision
 
@@ -41,8 +42,8 @@ class Interval:
             precision,
         )
 
-    def _with(self, ends) -> Interval:
-        return Interval(*ends, self.precision)
+    def _with(self, ends: tuple[Any, Any]) -> Interval:
+        return Interval(ends[0], ends[1], self.precision)
 
     def __add__(self, other: Interval) -> Interval:
         return self._with(libmpi.mpi_add(self.ends, other.ends, self.precision))
@@ -70,8 +71,8 @@ class Interval:
 
     def above(self, other: Interval) -> bool:
         """Tell whether every point of this interval is larger than the other's."""
-        return libmp.mpf_gt(self.ends[0], other.ends[1])
+        return bool(libmp.mpf_gt(self.ends[0], other.ends[1]))
 
     def higher(self, other: Interval) -> bool:
         """Tell whether this interval reaches higher than the other."""
-        return libmp.mpf_gt(self.ends[1], other.ends[1])
+        return bool(libmp.mpf_gt(self.ends[1], other.ends[1]))

@@ -241,7 +241,7 @@ def sample_private_k_bar(
     field = Field(
         [-cut(counts, c, known=known)[1] for c in choice],
         list(choice),
-        offsets=[-math.log(x / delta) for x in m],
+        offsets=[math.log(delta) - math.log(x) for x in m],
     )
     return race(tape, field, k=1, scale=scale)[0]
 

@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 from .interval import Interval
 
@@ -19,6 +20,7 @@ __all__ = ["STOP", "Field", "Tape", "race"]
 
 STOP = -1
 Score = int | float
+Words = Callable[[int], Any]  # how many -> a sequence of integers
 
 
 class Tape:
@@ -32,9 +34,7 @@ class Tape:
         Words that are not on the tape: the further bits of variates.
     """
 
-    def __init__(
-        self, read: Callable[[int], Sequence[int]], fresh: Callable[[int], Sequence[int]]
-    ):
+    def __init__(self, read: Words, fresh: Words):
         self._read = read
         self._fresh = fresh
 
@@ -159,15 +159,17 @@ def block_ends(
     return ends
 
 
-def race(
-    tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbel"
-) -> list[int]:
+def race(tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbel") -> list[int]:
     """Return the k items with the largest score/scale + noise, in order.
 
     The stopper, if any, ends the list as STOP.
     """
-    law, runners, picks = LAWS[noise], [], []
-    base = Fraction(things.scores[0] if len(things.scores) else things.stop[0])
+    law = LAWS[noise]
+    runners: list[Runner] = []
+    picks: list[int] = []
+    if not things.scores and things.stop is None:
+        return picks
+    base = Fraction(things.scores[0] if things.scores else things.stop[0])  # type: ignore[index]
     divisor = Fraction(scale)
 
     def runner_of(block: Block, score: Score, item: int | None = None) -> Runner:
@@ -245,6 +247,7 @@ def draw(tape: Tape, block: Block, things: Field, seen: set[int]) -> tuple[Score
         left[rank], left[-1] = left[-1], left[rank]
         position = left.pop()
         return things.scores[position], things.items[position]
+    assert things.tail is not None
     while True:
         item = tape.below(len(things.tail))
         if item not in seen:

@@ -256,7 +256,7 @@ def _private_k_bar_sampler(label: str, sampler: Sampler) -> SamplerCheck:
 
 
 def _outcome(release: Release) -> Outcome:
-    """The picks as the law names them: labels are indices here."""
+    """Name the picks as the law does: labels are indices here."""
     picks = release.labels if release.indices is None else release.indices.tolist()
     return tuple(picks or ()) + (() if release.complete else (BOT,))
 
@@ -292,14 +292,14 @@ def _public_private_k_bar(counts: Counts, draws: int, seed: int) -> Iterator[Out
 # ---- tapes
 
 
-def _case(seed: int) -> tuple[list[int], bool, int, int]:
-    """Counts, whether their domain is known, k and k_bar."""
-    counts = tapes.counts(seed).tolist()
+def _case(seed: int) -> tuple[Counts, bool, int, int]:
+    """Return counts, whether their domain is known, k and k_bar."""
+    counts = tuple(tapes.counts(seed).tolist())
     k = 1 + seed % 7
     return counts, seed % 2 == 0, k, k + seed % 11
 
 
-def _rows_or_all(counts: list[int], *, known: bool, k_bar: int) -> Histogram:
+def _rows_or_all(counts: Counts, *, known: bool, k_bar: int) -> Histogram:
     """All counts; or the rows of an unknown domain, as if the LIMIT had been k_bar or more."""
     h = _histogram(counts, known=known)
     if known or k_bar <= len(counts):
@@ -318,7 +318,7 @@ def _kernel(seed: int, rng: TapeRng, *, lift: float = 1.0) -> Outcome:
 def _sample(seed: int, k_bar: int) -> Outcome:
     counts, known, k, _ = _case(seed)
     m = movable(k_bar, n_items=len(counts) if known else None, max_items_per_user=None)
-    threshold = math.log(m / DELTA) * (1 + 2**-50) + 2**-50
+    threshold = (math.log(m) - math.log(DELTA)) * (1 + 2**-49) + 2**-49
     scale = scale_of(0.3)
     return limited_domain.sample(
         tapes.read(seed), counts, k=k, k_bar=k_bar, scale=scale, threshold=threshold, known=known

@@ -92,7 +92,7 @@ def _sampler(label: str, sampler: Any, *, sees: Law | None = None) -> SamplerChe
 def _public(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
     rng, array = SeededRng(seed), np.asarray(counts)
     for _ in range(draws):
-        yield tuple(mechanism(array, k=k, epsilon_step=EPSILON_STEP, rng=rng).indices.tolist())
+        yield mechanism(array, k=k, epsilon_step=EPSILON_STEP, rng=rng).items
 
 
 # ---- tapes
@@ -101,7 +101,7 @@ def _public(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[
 def _kernel(seed: int, rng: TapeRng, *, epsilon_step: float = 0.3) -> tuple[int, ...]:
     counts = tapes.counts(seed)
     k = 1 + seed % len(counts)
-    return tuple(mechanism(counts, k=k, epsilon_step=epsilon_step, rng=rng).indices.tolist())
+    return mechanism(counts, k=k, epsilon_step=epsilon_step, rng=rng).items
 
 
 def _twin(seed: int) -> tuple[int, ...]:

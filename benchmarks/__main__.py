@@ -1,0 +1,54 @@
+"""``python -m benchmarks [--quick] [NAME...]``: the performance table.
+
+Every line compares calls made in turn within this one run, on one thread
+unless it says otherwise; medians after a warm-up. Times depend on the machine,
+ratios less so. Exit code 1 if a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import rich.console
+import rich.table
+
+from benchmarks import bench_cut, bench_mechanisms
+from dptopk import _core
+
+BENCHES = {"cut": bench_cut, "mechanisms": bench_mechanisms}
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
+    parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser.add_argument("--simd", type=int, default=None, help="0 portable, 1 AVX2, 2 AVX-512")
+    args = parser.parse_args()
+    unknown = set(args.names) - set(BENCHES)
+    if unknown:
+        parser.error(f"no benchmark named {sorted(unknown)[0]}")
+    if args.simd is not None:
+        _core.simd_set(args.simd)
+    table = rich.table.Table("work", "ms", "against", "ms", "ratio or value", "target", "met")
+    missed = 0
+    for name in args.names or BENCHES:
+        for row in BENCHES[name].rows(args.quick):
+            missed += row.met is False
+            table.add_row(
+                row.work,
+                f"{row.ours_ms:.3g}",
+                row.baseline,
+                "" if row.baseline_ms is None else f"{row.baseline_ms:.3g}",
+                f"{row.ratio:,.3g}" if row.ratio < 1000 else f"{row.ratio:,.0f}",
+                row.target,
+                {True: "yes", False: "NO", None: ""}[row.met],
+            )
+    level = ("portable", "AVX2", "AVX-512")[_core.simd_get()]
+    rich.console.Console(width=160).print(table, f"SIMD level: {level}", sep="\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
