@@ -9,7 +9,6 @@
 # All of it happens in .venv, made from PYTHON.
 PYTHON ?= python3
 BIN := .venv/bin
-CC ?= gcc
 SOURCES := $(wildcard csrc/*) dptopk/_core.pyx dptopk/_core.pxd setup.py pyproject.toml
 # Where the distribution leaves out ensurepip, the venv gets no pip of its own
 # and the one of PYTHON installs into it.
