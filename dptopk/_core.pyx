@@ -494,7 +494,7 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
                 allocate(&scratch, capacity)
                 capacity *= 4
             source.rewind()
-            if k < KEEP_GIL:
+            if k < KEEP_GIL and field.offset == NULL:
                 status = dptk_race(source.rng, &field, k, scale, noise, factor,
                                    &scratch, &item[0], &picked)
             else:
