@@ -1,6 +1,7 @@
 """peel, limited_domain and noisy_topk: the contract. Laws are in test_verify.py."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -188,6 +189,11 @@ def test_general_scores_take_twice_the_noise():
     assert release.indices.tolist() == [2]
     counts = dp.peel([1, 2, 10**9], k=1, epsilon=2.0, sensitivity=3.0)
     assert counts.parameters["scale"] == pytest.approx(1.5)
+
+
+def test_a_sensitivity_that_is_no_double_is_rounded_up():
+    release = dp.peel(COUNTS, k=1, epsilon_step=0.3, sensitivity=Fraction(1, 11))
+    assert Fraction(release.parameters["scale"]) * Fraction(0.3) >= Fraction(1, 11)
 
 
 def test_the_threshold_uses_what_bounds_a_user():

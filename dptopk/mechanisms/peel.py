@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .._validate import integer, positive, probability, scores_array
@@ -85,7 +86,7 @@ def peel(
     """
     k = integer("k", k)
     delta = probability("delta", delta, zero=True)
-    sensitivity = positive("sensitivity", sensitivity)
+    sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
     h, head, n_items = _full_head(counts, k, monotone)
     if k > n_items:
         raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")
