@@ -79,6 +79,8 @@ def case(mechanism, error, message, **changes):
              counts=[1.0, math.nan]),
         case("peel", ValueError, "counts must not contain infinite", monotone=False,
              counts=[1.0, -math.inf]),
+        case("limited_domain", ValueError, r"counts must be below 2\*\*63 - 1",
+             counts=np.array([2**63 - 1] * 3), k_bar=2),
         case("limited_domain", ValueError, r"delta must be in \(0, 1\), got 0", delta=0),
         case("limited_domain", ValueError, r"delta must be in \(0, 1\), got nan", delta=math.nan),
         case("limited_domain", ValueError, "k must be at most k_bar = 1, got 2", k_bar=1),
