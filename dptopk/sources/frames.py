@@ -161,14 +161,19 @@ def _pairs(frame: Any, user: str, item: str, wanted: "list[Any] | None") -> Any:
     ):
         if wanted and held and not isinstance(wanted[0], fits):
             raise TypeError(f"column {item!r} holds {kind}, the domain does not")
+    return lazy.select(user=_label(user, schema[user]), item=_label(item, schema[item]))
+
+
+def _label(name: str, dtype: Any) -> Any:
+    """Return a column of labels in which equal ones are written alike."""
+    import narwhals as nw
+
+    column = nw.col(name)
     # Categories sort by an order that may stem from the data, and hash by code.
-    plain = {
-        name: nw.col(source).cast(nw.String)
-        if isinstance(schema[source], (nw.Categorical, nw.Enum))
-        else nw.col(source)
-        for name, source in (("user", user), ("item", item))
-    }
-    return lazy.select(**plain)
+    if isinstance(dtype, (nw.Categorical, nw.Enum)):
+        return column.cast(nw.String)
+    # Of -0.0 and 0.0 the rows would decide which one is shown.
+    return column + 0.0 if dtype.is_float() else column
 
 
 def _lazy(frame: Any) -> Any:

@@ -47,13 +47,18 @@ def count_plain(
     ------
     SourceError
         A missing column, columns of unequal length, rows that are not pairs,
-        nulls, or labels that cannot be hashed or ordered.
+        nulls, items that cannot be hashed or ordered, or equal ones that are
+        written differently (1 and 1.0).
     """
     users, items = _columns(frame, user, item)
     for name, column in ((user, users), (item, items)):
         if any(value is None or value != value for value in column):
             raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
+    items = [value + 0.0 if type(value) is float else value for value in items]  # no -0.0
     try:
+        # Of equal labels the rows would decide which one is shown.
+        if len(set(map(repr, items))) > len(set(items)):
+            raise TypeError
         pairs = set(zip(users, items, strict=True))
         if only is not None:
             wanted = set(only)
