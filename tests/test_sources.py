@@ -239,6 +239,22 @@ def test_the_bound_favours_no_item(name, text):
     assert len(counts) == d
 
 
+def test_a_bounded_table_spills_nowhere(monkeypatch):
+    """PyArrow is bounded by a DuckDB of our own, which must not write events to a file."""
+    opened = []
+    open_one = duckdb.connect
+
+    def spy(*args, **options):
+        opened.append(open_one(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(duckdb, "connect", spy)
+    kept(arrow(["u", "u"], ["a", "b"]), 1)
+    assert [
+        con.execute("SELECT current_setting('temp_directory')").fetchone() for con in opened
+    ] == [("",)]
+
+
 # ---- refusals
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptopk.errors import SourceError
+from dptopk.sources.files import connect
 from dptopk.sources.plain import count_plain, is_plain
 from dptopk.sources.progress import working
 
@@ -249,9 +250,7 @@ def _hashed(pairs: Any) -> Any:
         hashes = hash_rows(native[["user", "item"]], index=False)
         return nw.from_native(native.assign(hash=hashes)).lazy()
     if engine.is_pyarrow():
-        import duckdb
-
-        native = duckdb.connect().from_arrow(native)
+        native = connect().from_arrow(native)
     elif not engine.is_duckdb():
         raise SourceError(
             "max_items_per_user needs pandas, Polars, PyArrow or DuckDB; on other engines "
