@@ -146,6 +146,17 @@ def test_one_row_does_not_decide_how_a_label_is_written(engine):
             assert got.counts.tolist() == [2, 1]
 
 
+@pytest.mark.parametrize("bound", [None, 1])
+def test_a_collation_does_not_decide_how_a_label_is_written(bound):
+    con = duckdb.connect()
+    con.execute("SET default_collation = 'nocase'")
+    for users, items in (([1, 2, 3], "aAA"), ([3, 2, 1], "AAa")):
+        con.register("events", arrow(users, list(items)))
+        relation = con.sql("SELECT * FROM events")
+        got = count_users(relation, **COLUMNS, max_items_per_user=bound)
+        assert rows_of(got) == [("A", 2), ("a", 1)]
+
+
 def test_pandas_objects_of_one_kind_are_labels():
     days = [date(2020, 1, 2), date(2020, 1, 1), date(2020, 1, 1)]
     frame = pd.DataFrame({"user": [1, 2, 3], "item": days})

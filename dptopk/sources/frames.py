@@ -162,7 +162,12 @@ def _pairs(frame: Any, user: str, item: str, wanted: "list[Any] | None") -> Any:
     ):
         if wanted and held and not isinstance(wanted[0], fits):
             raise TypeError(f"column {item!r} holds {kind}, the domain does not")
-    return lazy.select(user=_label(user, schema[user]), item=_label(item, schema[item]))
+    pairs = lazy.select(user=_label(user, schema[user]), item=_label(item, schema[item]))
+    if pairs.implementation.is_duckdb() and pairs.collect_schema()["item"] == nw.String:
+        # Under another collation the rows would decide which of two equal items is shown.
+        project = pairs.to_native().project
+        return nw.from_native(project('"user", "item" COLLATE C AS "item"'))
+    return pairs
 
 
 def _label(name: str, dtype: Any) -> Any:
