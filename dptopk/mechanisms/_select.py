@@ -33,7 +33,6 @@ def select(
     stop_key, stop_offset = stop if stop is not None else (0, 0.0)
     source = acquire(rng)
     try:
-        source.begin()
         picks = _core.race(
             source,
             head.keys,
