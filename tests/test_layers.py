@@ -60,6 +60,20 @@ def test_imports_point_down(path):
             assert used == room or LEVEL[used] < LEVEL[room], f"{room} imports {used}"
 
 
+MECHANISMS = sorted(PACKAGE.joinpath("mechanisms").glob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("path", MECHANISMS, ids=lambda p: p.stem)
+def test_mechanisms_do_not_import_each_other(path):
+    used = {
+        part
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for part in (node.module or "").split(".")
+    }
+    assert used.isdisjoint({other.stem for other in MECHANISMS} - {path.stem})
+
+
 def test_the_core_needs_no_extra():
     """import dptopk loads NumPy, SciPy and mpmath, and nothing of the extras."""
     import subprocess

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..histogram import Head
+from ..histogram import Head, head_size
 from ..reference import race as exact
 from ..rng import acquire, release
 
-__all__ = ["select"]
+__all__ = ["scored_head", "select"]
+
+
+def scored_head(array: np.ndarray, k: int) -> Head:
+    """Cut an array of scores for k picks."""
+    m = head_size(array.size, k)
+    keys, items, _ = _core.cut(array, m)
+    return Head(keys, items, array if m < array.size else None, array.dtype.kind == "f")
 
 
 def select(

@@ -9,8 +9,7 @@ from .._validate import integer, positive, probability, scores_array
 from ..histogram import Head, Histogram, head_size, known_histogram
 from ..release import Cost, Release
 from ._calibrate import calibrate, composition, scale_of
-from ._select import select
-from .noisy_topk import scored_head
+from ._select import scored_head, select
 
 __all__ = ["peel"]
 
