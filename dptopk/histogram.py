@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core
-from ._validate import counts_array, integer
-from .errors import UnknownDomainError
+from dptopk import _core
+from dptopk._validate import counts_array, integer
+from dptopk.errors import UnknownDomainError
 
 __all__ = ["Head", "Histogram", "as_histogram", "head_size", "known_histogram"]
 
@@ -279,7 +279,7 @@ class Histogram:
         >>> dp.Histogram.from_events(events, user="who", item="what", domain=["a", "b", "c"])
         Histogram(n_items=3, known domain)
         """
-        from .sources.frames import count_users
+        from dptopk.sources.frames import count_users
 
         if k_bar is not None:
             k_bar = integer("k_bar", k_bar)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
-from ..histogram import Head, head_size
-from ..reference import race as exact
-from ..rng import acquire, release
+from dptopk import _core
+from dptopk.histogram import Head, head_size
+from dptopk.reference import race as exact
+from dptopk.rng import acquire, release
 
 __all__ = ["scored_head", "select"]
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
-from .._validate import integer, probability
-from ..histogram import Head, Histogram, as_histogram
-from ..release import Cost, Release
-from ._calibrate import calibrate, composition, scale_of
-from ._select import select
+from dptopk import _core
+from dptopk._validate import integer, probability
+from dptopk.histogram import Head, Histogram, as_histogram
+from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
+from dptopk.mechanisms._select import select
+from dptopk.release import Cost, Release
 
 __all__ = ["default_k_bar", "limited_domain", "private_limit"]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
-from .._validate import choice, integer, positive, scores_array
-from ._select import scored_head, select
+from dptopk import _core
+from dptopk._validate import choice, integer, positive, scores_array
+from dptopk.mechanisms._select import scored_head, select
 
 __all__ = ["noisy_topk"]
 

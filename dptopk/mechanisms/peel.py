@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .._validate import integer, positive, probability, scores_array
-from ..histogram import Head, Histogram, head_size, known_histogram
-from ..release import Cost, Release
-from ._calibrate import calibrate, composition, scale_of
-from ._select import scored_head, select
+from dptopk._validate import integer, positive, probability, scores_array
+from dptopk.histogram import Head, Histogram, head_size, known_histogram
+from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
+from dptopk.mechanisms._select import scored_head, select
+from dptopk.release import Cost, Release
 
 __all__ = ["peel"]
 
