@@ -6,6 +6,8 @@ kept for a failed `verify`. Parameters are tried on an empty histogram before
 any file is opened, so the mechanism's own messages serve here too.
 """
 
+from __future__ import annotations
+
 import argparse
 import io
 import json
@@ -50,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
         raise _Refused(message)
 
 
-def main(argv: "Sequence[str] | None" = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Parameters
@@ -151,7 +153,7 @@ def _add_verify(commands: Any) -> None:
     verify.add_argument("--json", action="store_true", help="a JSON array instead of a table")
 
 
-def _k_bar(text: str) -> "int | str":
+def _k_bar(text: str) -> int | str:
     if text == "private":
         return text
     try:
