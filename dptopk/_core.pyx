@@ -38,9 +38,9 @@ def simd_set(int level):
 
 # ---- rng.c
 #
-# A kernel reads words through `source.rng`. Its caller says begin(), runs it,
-# and after DPTK_TAPE_END says extend(), rewind() and runs it again. The words
-# of a call stay readable, for a replay, until end() or the next begin().
+# A kernel reads words through `source.rng`. Its caller says claim() or begin(),
+# runs it, and after DPTK_TAPE_END says extend(), rewind() and runs it again. The
+# words of a call stay readable, for a replay, until end() or the next begin().
 
 # Words a source holds before its tape must be lengthened (8 KiB).
 cdef enum:

@@ -3,7 +3,7 @@
 Standard output holds the result and nothing else. Whatever is wrong with the
 input is one line on standard error and exit code 2, with no data in it; 1 is
 kept for a failed `verify`. Parameters are tried on an empty histogram before
-any file is opened, so the mechanism's own messages serve here too.
+any events are read, so the mechanism's own messages serve here too.
 """
 
 from __future__ import annotations

@@ -382,7 +382,7 @@ class Histogram:
 
     @property
     def counts(self) -> np.ndarray:
-        """The counts by item, int64; of a truncated histogram, those kept, descending."""
+        """The counts by item, int64; where truncation left some out, those kept, descending."""
         return self._head[0] if self._column is None else self._whole()
 
     def _whole(self) -> np.ndarray:
