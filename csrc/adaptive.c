@@ -60,7 +60,7 @@ typedef struct piece {
 } piece;
 
 INLINE piece objective(const interval *c, double left, double right, double left1,
-                        double right1)
+                       double right1)
 {
     double f0 = c->p0 * left + c->q0 * right;
     double f1 = c->p1 * left1 + c->q1 * right1;
@@ -73,7 +73,7 @@ INLINE piece objective(const interval *c, double left, double right, double left
 
 /* An upper bound on the interval without a division; nonzero if it exceeds best. */
 INLINE int may_exceed(const interval *c, const double *left, const double *right,
-                             size_t width, const double *best)
+                      size_t width, const double *best)
 {
     const double *left1 = left - width, *right1 = right - width;
     int64_t any = 0;
@@ -86,7 +86,7 @@ INLINE int may_exceed(const interval *c, const double *left, const double *right
 
 /* best = max(best, the parabola's peak) */
 INLINE void raise_to_peak(const interval *c, const double *left, const double *right,
-                                 size_t width, double *restrict best)
+                          size_t width, double *restrict best)
 {
     const double *left1 = left - width, *right1 = right - width;
     for (size_t i = 0; i < TILE; i++) {
@@ -98,7 +98,7 @@ INLINE void raise_to_peak(const interval *c, const double *left, const double *r
 
 /* best = max(best, the objective at the interval's lower end) */
 INLINE void raise_to_end(const interval *c, const double *left, const double *right,
-                                double *restrict best)
+                         double *restrict best)
 {
     for (size_t i = 0; i < TILE; i++) {
         double f = c->p0 * left[i] + c->q0 * right[i];
@@ -146,7 +146,7 @@ DPTK_AVX2 static void advance_avx2(const interval *cells, const interval *blocks
     tile(cells, blocks, m, now, best);
 }
 DPTK_AVX512 static void advance_avx512(const interval *cells, const interval *blocks, size_t m,
-                                   const double *now, double *best)
+                                       const double *now, double *best)
 {
     tile(cells, blocks, m, now, best);
 }

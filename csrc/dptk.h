@@ -23,6 +23,14 @@ typedef enum dptk_status {
     DPTK_NAN = 4        /* a score is NaN */
 } dptk_status;
 
+/* ---- simd.c: which instruction sets are in use --------------------------- */
+
+/* SIMD levels, each a superset of the one before. */
+enum { DPTK_SIMD_PORTABLE = 0, DPTK_SIMD_AVX2 = 1, DPTK_SIMD_AVX512 = 2 };
+int dptk_simd_best(void);       /* the highest level this machine can run */
+int dptk_simd_get(void);        /* the level in use */
+int dptk_simd_set(int level);   /* returns the level now in use (never above best) */
+
 /* ---- rng.c: where random words come from -------------------------------- */
 
 /* A tape of 64-bit words. Kernels read `*next++` and call `refill` when
@@ -94,13 +102,7 @@ void dptk_chacha_wipe(dptk_chacha *c);
 /* Overwrite n bytes in a way the compiler may not leave out. */
 void dptk_wipe(void *memory, size_t n);
 
-/* ---- cut.c: the largest of a big array ---------------------------------- */
-
-/* SIMD levels, each a superset of the one before. */
-enum { DPTK_SIMD_PORTABLE = 0, DPTK_SIMD_AVX2 = 1, DPTK_SIMD_AVX512 = 2 };
-int dptk_simd_best(void);       /* the highest level this machine can run */
-int dptk_simd_get(void);        /* the level in use */
-int dptk_simd_set(int level);   /* returns the level now in use (never above best) */
+/* ---- keys.c: scores of any type as integers ----------------------------- */
 
 /* Element types of a column. */
 enum {
@@ -125,6 +127,8 @@ typedef struct dptk_column {
 /* Keys of elements [first, first + count) of the column.
  * Returns DPTK_NAN if one of them is NaN. Cost: one pass. */
 int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys);
+
+/* ---- cut.c: the largest of a big array ---------------------------------- */
 
 /* The m largest elements, in descending order, equal ones by index ascending.
  *

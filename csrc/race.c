@@ -29,7 +29,7 @@ static const double LOG_ERROR = 0x1p-50;
 /* ---- noise laws ---------------------------------------------------------- */
 
 typedef struct law {
-    double (*value)(double s);                                 /* F^-1(exp(-s)) */
+    double (*value)(double s);                               /* F^-1(exp(-s)) */
     double (*error)(double s, double s_error, double value); /* absolute, of s and of value */
 } law;
 

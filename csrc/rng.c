@@ -23,7 +23,8 @@
 #define NOINLINE
 #endif
 
-void dptk_wipe(void *memory, size_t n) {
+void dptk_wipe(void *memory, size_t n)
+{
 #if defined(__GNUC__)
     memset(memory, 0, n);
     __asm__ volatile("" : : "r"(memory) : "memory");
@@ -33,39 +34,45 @@ void dptk_wipe(void *memory, size_t n) {
 #endif
 }
 
-/* ---- tapes */
+/* ---- tapes --------------------------------------------------------------- */
 
-static int no_more(dptk_rng *rng) {
+static int no_more(dptk_rng *rng)
+{
     (void)rng;
     return DPTK_TAPE_END;
 }
 
-static void rng_init(dptk_rng *rng, const uint64_t *words, size_t n, int (*refill)(dptk_rng *)) {
+static void rng_init(dptk_rng *rng, const uint64_t *words, size_t n, int (*refill)(dptk_rng *))
+{
     rng->first = rng->next = words;
     rng->end = words + n;
     rng->refill = refill;
 }
 
-void dptk_tape_init(dptk_rng *rng, const uint64_t *words, size_t n) {
+void dptk_tape_init(dptk_rng *rng, const uint64_t *words, size_t n)
+{
     rng_init(rng, words, n, no_more);
 }
 
 void dptk_rewind(dptk_rng *rng) { rng->next = rng->first; }
 
-/* ---- buffers */
+/* ---- buffers ------------------------------------------------------------- */
 
 static void buffer_init(dptk_buffer *b, uint64_t *words, size_t capacity,
-                        int (*refill)(dptk_rng *)) {
+                        int (*refill)(dptk_rng *))
+{
     rng_init(&b->rng, words, 0, refill);
     b->words = words;
     b->capacity = capacity;
 }
 
-static size_t room(const dptk_buffer *b) {
+static size_t room(const dptk_buffer *b)
+{
     return b->capacity - (size_t)(b->rng.end - b->words);
 }
 
-void dptk_buffer_begin(dptk_buffer *b) {
+void dptk_buffer_begin(dptk_buffer *b)
+{
     dptk_rng *rng = &b->rng;
     const size_t unread = (size_t)(rng->end - rng->next);
     const size_t read = (size_t)(rng->next - rng->first);
@@ -81,7 +88,8 @@ void dptk_buffer_begin(dptk_buffer *b) {
     }
 }
 
-void dptk_buffer_grow(dptk_buffer *b, uint64_t *words, size_t capacity) {
+void dptk_buffer_grow(dptk_buffer *b, uint64_t *words, size_t capacity)
+{
     dptk_rng *rng = &b->rng;
     const size_t read = (size_t)(rng->next - rng->first);
     const size_t held = (size_t)(rng->end - rng->first);
@@ -93,7 +101,8 @@ void dptk_buffer_grow(dptk_buffer *b, uint64_t *words, size_t capacity) {
     rng->next = words + read;
 }
 
-static int drawn_refill(dptk_rng *rng) {
+static int drawn_refill(dptk_rng *rng)
+{
     dptk_drawn *d = (dptk_drawn *)rng;
     if (room(&d->buffer) == 0) return DPTK_TAPE_END;
     d->buffer.words[rng->end - d->buffer.words] = d->draw(d->state);
@@ -102,13 +111,14 @@ static int drawn_refill(dptk_rng *rng) {
 }
 
 void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state,
-                     uint64_t *words, size_t capacity) {
+                     uint64_t *words, size_t capacity)
+{
     buffer_init(&d->buffer, words, capacity, drawn_refill);
     d->draw = draw;
     d->state = state;
 }
 
-/* ---- ChaCha20 (RFC 8439) on lanes: T is a uint32_t, or a vector of them */
+/* ---- ChaCha20 (RFC 8439) on lanes: T is a uint32_t, or a vector of them -- */
 
 #define ROTL(x, r) ((x) << (r) | (x) >> (32 - (r)))
 
@@ -136,7 +146,8 @@ static const uint32_t SIGMA[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574
 static const uint32_t COUNTERS[BLOCKS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 void dptk_chacha20_block(const uint32_t key[8], uint32_t counter,
-                         const uint32_t nonce[3], uint32_t out[16]) {
+                         const uint32_t nonce[3], uint32_t out[16])
+{
     uint32_t start[16];
     memcpy(start, SIGMA, sizeof SIGMA);
     memcpy(start + 4, key, 32);
@@ -192,7 +203,8 @@ static void (*const batches[])(const uint32_t key[8], uint32_t out[BATCH_WORDS])
 };
 
 /* Takes c->key, leaves the next one in its place. */
-NOINLINE static void make_batch(dptk_chacha *c, uint64_t words[DPTK_CHACHA_BATCH]) {
+NOINLINE static void make_batch(dptk_chacha *c, uint64_t words[DPTK_CHACHA_BATCH])
+{
     uint32_t out[BATCH_WORDS];
     batches[dptk_simd_get()](c->key, out);
     memcpy(c->key, out, sizeof c->key);
@@ -202,12 +214,14 @@ NOINLINE static void make_batch(dptk_chacha *c, uint64_t words[DPTK_CHACHA_BATCH
 
 /* What make_batch and its callee left on the stack: the batch, and copies of
  * the key that was erased. Their frames together are under 3,000 bytes. */
-NOINLINE static void burn_stack(void) {
+NOINLINE static void burn_stack(void)
+{
     unsigned char frames[4096];
     dptk_wipe(frames, sizeof frames);
 }
 
-static int chacha_refill(dptk_rng *rng) {
+static int chacha_refill(dptk_rng *rng)
+{
     dptk_chacha *c = (dptk_chacha *)rng;
     if (room(&c->buffer) < DPTK_CHACHA_BATCH) return DPTK_TAPE_END;
     make_batch(c, c->buffer.words + (rng->end - c->buffer.words));
@@ -216,13 +230,15 @@ static int chacha_refill(dptk_rng *rng) {
     return DPTK_OK;
 }
 
-void dptk_chacha_init(dptk_chacha *c, const uint8_t key[32], uint64_t *words, size_t capacity) {
+void dptk_chacha_init(dptk_chacha *c, const uint8_t key[32], uint64_t *words, size_t capacity)
+{
     buffer_init(&c->buffer, words, capacity, chacha_refill);
     for (int i = 0; i < 8; i++, key += 4)
         c->key[i] = key[0] | (uint32_t)key[1] << 8 | (uint32_t)key[2] << 16 | (uint32_t)key[3] << 24;
 }
 
-void dptk_chacha_wipe(dptk_chacha *c) {
+void dptk_chacha_wipe(dptk_chacha *c)
+{
     dptk_wipe(c->key, sizeof c->key);
     dptk_wipe(c->buffer.words, c->buffer.capacity * sizeof *c->buffer.words);
     buffer_init(&c->buffer, c->buffer.words, c->buffer.capacity, no_more);

@@ -31,14 +31,16 @@ static volatile int level = UNSET;
 #define STORE(x, value) ((x) = (value))
 #endif
 
-int dptk_simd_best(void) {
+int dptk_simd_best(void)
+{
     int best = DPTK_SIMD_PORTABLE;
     const int levels = (int)(sizeof runs / sizeof runs[0]);
     while (best + 1 < levels && runs[best + 1]()) best++;
     return best;
 }
 
-int dptk_simd_get(void) {
+int dptk_simd_get(void)
+{
     int current = LOAD(level);
     if (current == UNSET) {
         current = dptk_simd_best();
@@ -47,7 +49,8 @@ int dptk_simd_get(void) {
     return current;
 }
 
-int dptk_simd_set(int wanted) {
+int dptk_simd_set(int wanted)
+{
     const int best = dptk_simd_best();
     if (wanted > best) wanted = best;
     if (wanted < DPTK_SIMD_PORTABLE) wanted = DPTK_SIMD_PORTABLE;

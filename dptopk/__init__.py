@@ -6,16 +6,16 @@ came out and what it cost.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from . import accounting
-from .argtopk import argtopk
-from .errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
-from .histogram import Histogram
-from .mechanisms.limited_domain import limited_domain
-from .mechanisms.noisy_topk import noisy_topk
-from .mechanisms.peel import peel
-from .release import Cost, Release
-from .rng import SeededRng
-from .verify import verify
+from dptopk import accounting
+from dptopk.argtopk import argtopk
+from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
+from dptopk.histogram import Histogram
+from dptopk.mechanisms.limited_domain import limited_domain
+from dptopk.mechanisms.noisy_topk import noisy_topk
+from dptopk.mechanisms.peel import peel
+from dptopk.release import Cost, Release
+from dptopk.rng import SeededRng
+from dptopk.verify import verify
 
 try:
     __version__ = version("dptopk")

@@ -42,7 +42,7 @@ cdef extern from "dptk.h" nogil:
     void dptk_chacha_wipe(dptk_chacha *c)
     void dptk_wipe(void *memory, size_t n)
 
-    # ---- cut.c
+    # ---- keys.c
     int DPTK_I8, DPTK_I16, DPTK_I32, DPTK_I64
     int DPTK_U8, DPTK_U16, DPTK_U32, DPTK_U64
     int DPTK_F32, DPTK_F64
@@ -53,6 +53,8 @@ cdef extern from "dptk.h" nogil:
         int type
 
     int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
+
+    # ---- cut.c
     size_t dptk_cut_scratch(size_t n, size_t m)
     int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
                  int64_t *keys, int64_t *index, int *negative)

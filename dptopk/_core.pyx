@@ -38,9 +38,9 @@ def simd_set(int level):
 
 # ---- rng.c
 #
-# A kernel reads words through `source.rng`. Its caller says begin(), runs it,
-# and after DPTK_TAPE_END says extend(), rewind() and runs it again. The words
-# of a call stay readable, for a replay, until end() or the next begin().
+# A kernel reads words through `source.rng`. Its caller says claim() or begin(),
+# runs it, and after DPTK_TAPE_END says extend(), rewind() and runs it again. The
+# words of a call stay readable, for a replay, until end() or the next begin().
 
 # Words a source holds before its tape must be lengthened (8 KiB).
 cdef enum:
@@ -319,7 +319,7 @@ cdef class GeneratorSource(BufferedSource):
         return False
 
 
-# ---- cut.c
+# ---- keys.c
 
 
 cdef int column_type(const Py_buffer *view) noexcept:
@@ -356,13 +356,6 @@ cdef int column_of(object counts, Py_buffer *view, dptk_column *col) except -1:
     return 0
 
 
-cdef int64_t *scratch_words(size_t words) except NULL:
-    cdef int64_t *scratch = <int64_t *>malloc(words * sizeof(int64_t))
-    if scratch == NULL:
-        raise MemoryError
-    return scratch
-
-
 cdef int raise_nan(int status) except -1:
     if status == DPTK_NAN:
         raise ValueError("counts must not contain NaN")
@@ -387,6 +380,16 @@ def keys(counts):
         return result
     finally:
         PyBuffer_Release(&view)
+
+
+# ---- cut.c
+
+
+cdef int64_t *scratch_words(size_t words) except NULL:
+    cdef int64_t *scratch = <int64_t *>malloc(words * sizeof(int64_t))
+    if scratch == NULL:
+        raise MemoryError
+    return scratch
 
 
 def cut(counts, size_t m):
@@ -531,6 +534,7 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:
     scratch.pair = <dptk_pair *>(memory + blocks + runners)
     scratch.capacity = capacity
     return 0
+
 
 # ---- adaptive.c
 

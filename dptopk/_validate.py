@@ -55,7 +55,7 @@ def _double(name: str, value: Any, toward: float) -> float:
 
 
 def positive(name: str, value: Any, *, toward: float = 0.0) -> float:
-    """Return `value` as a finite float > 0; a budget rounds toward 0, a cost toward infinity."""
+    """Return `value` as a finite float > 0; budgets round toward 0, costs and sensitivities up."""
     number = _double(name, value, toward)
     if not (0.0 < number < math.inf):
         raise ValueError(f"{name} must be a finite number > 0, got {value}")

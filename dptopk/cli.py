@@ -3,8 +3,10 @@
 Standard output holds the result and nothing else. Whatever is wrong with the
 input is one line on standard error and exit code 2, with no data in it; 1 is
 kept for a failed `verify`. Parameters are tried on an empty histogram before
-any file is opened, so the mechanism's own messages serve here too.
+any events are read, so the mechanism's own messages serve here too.
 """
+
+from __future__ import annotations
 
 import argparse
 import io
@@ -50,7 +52,7 @@ class _Parser(argparse.ArgumentParser):
         raise _Refused(message)
 
 
-def main(argv: "Sequence[str] | None" = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Parameters
@@ -151,7 +153,7 @@ def _add_verify(commands: Any) -> None:
     verify.add_argument("--json", action="store_true", help="a JSON array instead of a table")
 
 
-def _k_bar(text: str) -> "int | str":
+def _k_bar(text: str) -> int | str:
     if text == "private":
         return text
     try:

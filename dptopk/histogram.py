@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import _core
-from ._validate import counts_array, integer
-from .errors import UnknownDomainError
+from dptopk import _core
+from dptopk._validate import counts_array, integer
+from dptopk.errors import UnknownDomainError
 
 __all__ = ["Head", "Histogram", "as_histogram", "head_size", "known_histogram"]
 
@@ -279,7 +279,7 @@ class Histogram:
         >>> dp.Histogram.from_events(events, user="who", item="what", domain=["a", "b", "c"])
         Histogram(n_items=3, known domain)
         """
-        from .sources.frames import count_users
+        from dptopk.sources.frames import count_users
 
         if k_bar is not None:
             k_bar = integer("k_bar", k_bar)
@@ -382,7 +382,7 @@ class Histogram:
 
     @property
     def counts(self) -> np.ndarray:
-        """The counts by item, int64; of a truncated histogram, those kept, descending."""
+        """The counts by item, int64; where truncation left some out, those kept, descending."""
         return self._head[0] if self._column is None else self._whole()
 
     def _whole(self) -> np.ndarray:

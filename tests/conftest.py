@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from dptopk import _core
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
@@ -14,3 +16,12 @@ def data_dir() -> Path:
     if not path.is_dir():
         pytest.skip(f"no real data at {path}: set DPTOPK_DATA to run this test")
     return path
+
+
+@pytest.fixture(params=range(_core.simd_best() + 1))
+def level(request):
+    """Run the test at each SIMD level of this machine."""
+    before = _core.simd_get()
+    assert _core.simd_set(request.param) == request.param
+    yield request.param
+    _core.simd_set(before)

@@ -34,30 +34,37 @@ def room_of(path):
 
 
 def imports_of(path):
-    """Rooms of dptopk that a module imports, anywhere in it."""
-    inside = ("dptopk", *path.relative_to(PACKAGE).parent.parts)
+    """Full names in dptopk that a module imports, anywhere in it."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            names = [alias.name.split(".") for alias in node.names]
+            names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            base = list(inside[: len(inside) - node.level + 1]) if node.level else []
-            base += (node.module or "").split(".") if node.module else []
-            names = [[*base, alias.name] for alias in node.names]
+            assert node.level == 0, f"{path.name} has a relative import"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             continue
-        for name in names:
-            if name[0] == "dptopk":
-                yield name[1] if len(name) > 1 and name[1] in LEVEL else ""
+        yield from (name.split(".") for name in names if name.split(".")[0] == "dptopk")
 
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: p.stem)
 def test_imports_point_down(path):
     room = room_of(path)
-    for used in imports_of(path):
+    for name in imports_of(path):
+        used = name[1] if len(name) > 1 and name[1] in LEVEL else ""
         if used == "":
             assert room in PACKAGE_ITSELF, f"{room} imports the package itself"
         else:
             assert used == room or LEVEL[used] < LEVEL[room], f"{room} imports {used}"
+
+
+MECHANISMS = sorted(PACKAGE.joinpath("mechanisms").glob("[!_]*.py"))
+
+
+@pytest.mark.parametrize("path", MECHANISMS, ids=lambda p: p.stem)
+def test_mechanisms_do_not_import_each_other(path):
+    others = {other.stem for other in MECHANISMS} - {path.stem}
+    for name in imports_of(path):
+        assert name[1] != "mechanisms" or name[2] not in others
 
 
 def test_the_core_needs_no_extra():

@@ -1,6 +1,7 @@
 """peel, limited_domain and noisy_topk: the contract. Laws are in test_verify.py."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -78,6 +79,8 @@ def case(mechanism, error, message, **changes):
              counts=[1.0, math.nan]),
         case("peel", ValueError, "counts must not contain infinite", monotone=False,
              counts=[1.0, -math.inf]),
+        case("limited_domain", ValueError, r"counts must be below 2\*\*63 - 1",
+             counts=np.array([2**63 - 1] * 3), k_bar=2),
         case("limited_domain", ValueError, r"delta must be in \(0, 1\), got 0", delta=0),
         case("limited_domain", ValueError, r"delta must be in \(0, 1\), got nan", delta=math.nan),
         case("limited_domain", ValueError, "k must be at most k_bar = 1, got 2", k_bar=1),
@@ -188,6 +191,11 @@ def test_general_scores_take_twice_the_noise():
     assert release.indices.tolist() == [2]
     counts = dp.peel([1, 2, 10**9], k=1, epsilon=2.0, sensitivity=3.0)
     assert counts.parameters["scale"] == pytest.approx(1.5)
+
+
+def test_a_sensitivity_that_is_no_double_is_rounded_up():
+    release = dp.peel(COUNTS, k=1, epsilon_step=0.3, sensitivity=Fraction(1, 11))
+    assert Fraction(release.parameters["scale"]) * Fraction(0.3) >= Fraction(1, 11)
 
 
 def test_the_threshold_uses_what_bounds_a_user():

@@ -84,21 +84,16 @@ def expected():
     return picks
 
 
-@pytest.mark.parametrize("level", range(_core.simd_best() + 1))
-def test_kernel_equals_reference_on_the_same_tape(level, expected):
-    before = _core.simd_get()
-    _core.simd_set(level)
-    try:
-        for seed in range(TAPES):
-            head, case = random_case(np.random.default_rng(seed))
-            picks = kernel(head, words(seed), **case)
-            if picks is None:
-                # Far below the first score, doubles can't tell one noise from another.
-                assert span(head) / case["scale"] > 2**30
-            else:
-                assert picks == expected[seed], seed
-    finally:
-        _core.simd_set(before)
+@pytest.mark.usefixtures("level")
+def test_kernel_equals_reference_on_the_same_tape(expected):
+    for seed in range(TAPES):
+        head, case = random_case(np.random.default_rng(seed))
+        picks = kernel(head, words(seed), **case)
+        if picks is None:
+            # Far below the first score, doubles can't tell one noise from another.
+            assert span(head) / case["scale"] > 2**30
+        else:
+            assert picks == expected[seed], seed
 
 
 def test_a_broken_twin_disagrees():

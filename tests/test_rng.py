@@ -26,15 +26,6 @@ def fixed_key(monkeypatch):
     monkeypatch.setattr(os, "urandom", lambda n: KEY[:n])
 
 
-@pytest.fixture(params=[0, 1, 2], ids=["portable", "avx2", "avx512"])
-def level(request):
-    before = _core.simd_get()
-    if _core.simd_set(request.param) != request.param:
-        pytest.skip("not on this machine")
-    yield request.param
-    _core.simd_set(before)
-
-
 def claimed(source):
     source.claim()
     return source
@@ -111,12 +102,6 @@ def test_block_has_the_vectors_of_rfc_8439(key, counter, nonce, expected):
 def test_secure_words_are_the_same_at_every_level(level, fixed_key, count):
     source = claimed(_core.SecureSource())
     assert np.array_equal(source.read(count), stream(count)[0])
-
-
-def test_simd_level_stays_within_what_runs(level):
-    assert _core.simd_get() == level
-    assert _core.simd_set(99) == _core.simd_best()
-    assert _core.simd_set(-1) == 0
 
 
 def byte_chi_square(words):

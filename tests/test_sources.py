@@ -137,6 +137,26 @@ def test_other_containers(frame):
     assert (got.labels, got.counts.tolist()) == (["a", "b"], [1, 1])
 
 
+def test_one_row_does_not_decide_how_a_label_is_written(engine):
+    """-0.0 and 0.0 are one item, shown alike whoever has which."""
+    for items in ([0.0, -0.0, 2.5], [-0.0, 0.0, 2.5], [-0.0, -0.0, 2.5]):
+        for bound in (None, 1):
+            got = count_users(engine([1, 2, 3], items), **COLUMNS, max_items_per_user=bound)
+            assert [*map(repr, got.labels)] == ["0.0", "2.5"]
+            assert got.counts.tolist() == [2, 1]
+
+
+@pytest.mark.parametrize("bound", [None, 1])
+def test_a_collation_does_not_decide_how_a_label_is_written(bound):
+    con = duckdb.connect()
+    con.execute("SET default_collation = 'nocase'")
+    for users, items in (([1, 2, 3], "aAA"), ([3, 2, 1], "AAa")):
+        con.register("events", arrow(users, list(items)))
+        relation = con.sql("SELECT * FROM events")
+        got = count_users(relation, **COLUMNS, max_items_per_user=bound)
+        assert rows_of(got) == [("A", 2), ("a", 1)]
+
+
 def test_pandas_objects_of_one_kind_are_labels():
     days = [date(2020, 1, 2), date(2020, 1, 1), date(2020, 1, 1)]
     frame = pd.DataFrame({"user": [1, 2, 3], "item": days})
@@ -230,6 +250,22 @@ def test_the_bound_favours_no_item(name, text):
     assert len(counts) == d
 
 
+def test_a_bounded_table_spills_nowhere(monkeypatch):
+    """PyArrow is bounded by a DuckDB of our own, which must not write events to a file."""
+    opened = []
+    open_one = duckdb.connect
+
+    def spy(*args, **options):
+        opened.append(open_one(*args, **options))
+        return opened[-1]
+
+    monkeypatch.setattr(duckdb, "connect", spy)
+    kept(arrow(["u", "u"], ["a", "b"]), 1)
+    assert [
+        con.execute("SELECT current_setting('temp_directory')").fetchone() for con in opened
+    ] == [("",)]
+
+
 # ---- refusals
 
 
@@ -276,6 +312,8 @@ def test_missing_column_is_named_with_those_there_are(name):
         (pl.LazyFrame({"user": ["1", "secret"], "item": [1, 2]}).cast({"user": int}),
          r"malformed.*\(InvalidOperationError\)"),
         ([("u", "secret"), ("u", 3)], "item labels of one kind"),
+        ([("u", 1), ("v", 1.0)], "item labels of one kind"),
+        ([("u", 1), ("v", True)], "item labels of one kind"),
         ([("u", ["secret"])], "must be hashable"),
         ([("u", "secret", 3)], r"must hold \(user, item\) pairs"),
         ({"user": [1, 2], "item": ["secret"]}, "differ in length"),

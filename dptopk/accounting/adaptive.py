@@ -39,8 +39,9 @@ What is computed is an upper bound U_j of V_j at multiples of h = e/m.
    lower end, and 8 are added.
 
 Stopping early is covered: t = 0 has P = 1, a step without loss. A smaller
-range is covered too, being a special case. The bound for steps fixed in advance is lower and is not
-valid for peeling, where each pick depends on those before.
+range is covered too, being a special case. The bound for steps fixed in
+advance is lower and is not valid for peeling, where each pick depends on those
+before.
 """
 
 import math

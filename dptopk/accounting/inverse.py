@@ -211,29 +211,3 @@ def _halve(low: float, high: float) -> float:
     if high > 2 * low:
         return math.sqrt(low) * math.sqrt(high) if low > 0.0 else high / 16
     return low + (high - low) / 2
-
-
-def cost_table(epsilon: float, steps: int, delta: float) -> dict[str, float]:
-    """Epsilon per step that a total buys, by every method.
-
-    Parameters
-    ----------
-    epsilon, steps, delta
-        As in `step_epsilon`.
-
-    Returns
-    -------
-    dict
-        method: epsilon_step.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For an argument of the wrong kind, or of a value out of range.
-
-    Examples
-    --------
-    >>> {m: round(e, 2) for m, e in cost_table(1.0, 10, 1e-6).items() if m in ("basic", "best")}
-    {'basic': 0.1, 'best': 0.15}
-    """
-    return {method: step_epsilon(epsilon, steps, delta, method) for method in METHODS}

@@ -6,8 +6,8 @@ import math
 from functools import lru_cache
 from typing import Any
 
-from .._validate import positive
-from ..accounting import step_epsilon, total_epsilon
+from dptopk._validate import positive
+from dptopk.accounting import step_epsilon, total_epsilon
 
 __all__ = ["calibrate", "composition", "scale_of"]
 

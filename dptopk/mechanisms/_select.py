@@ -7,12 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
-from ..histogram import Head
-from ..reference import race as exact
-from ..rng import acquire, release
+from dptopk import _core
+from dptopk.histogram import Head, head_size
+from dptopk.reference import race as exact
+from dptopk.rng import acquire, release
 
-__all__ = ["select"]
+__all__ = ["scored_head", "select"]
+
+
+def scored_head(array: np.ndarray, k: int) -> Head:
+    """Cut an array of scores for k picks."""
+    m = head_size(array.size, k)
+    keys, items, _ = _core.cut(array, m)
+    return Head(keys, items, array if m < array.size else None, array.dtype.kind == "f")
 
 
 def select(
@@ -33,7 +40,6 @@ def select(
     stop_key, stop_offset = stop if stop is not None else (0, 0.0)
     source = acquire(rng)
     try:
-        source.begin()
         picks = _core.race(
             source,
             head.keys,

@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
-from .._validate import integer, probability
-from ..histogram import Head, Histogram, as_histogram
-from ..release import Cost, Release
-from ._calibrate import calibrate, composition, scale_of
-from ._select import select
+from dptopk import _core
+from dptopk._validate import integer, probability
+from dptopk.histogram import Head, Histogram, as_histogram
+from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
+from dptopk.mechanisms._select import select
+from dptopk.release import Cost, Release
 
 __all__ = ["default_k_bar", "limited_domain", "private_limit"]
 
 THEOREM = "Durfee and Rogers 2019, Theorem 1"
+INT64_MAX = 2**63 - 1
 
 
 def default_k_bar(k: int) -> int:
@@ -121,7 +122,9 @@ def limited_domain(
         raise ValueError(f"delta is too small to share, got {delta}")
     total, step = calibrate(epsilon, epsilon_step, steps=steps, delta=share, method=method)
     scale = scale_of(step)
-    h.cut(k_bar)  # before the first draw: a negative count is an error at the door
+    largest = h.cut(k_bar)[0][:1]  # before the first draw: a negative count is an error at the door
+    if largest.size and largest[0] == INT64_MAX:  # the stopper may stand one above
+        raise ValueError("counts must be below 2**63 - 1")
     safe = True
     if private_k_bar:
         k_bar, safe = _private_k_bar(h, k, k_bar, max_items_per_user, share, scale, rng)

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
-from .._validate import choice, integer, positive, scores_array
-from ..histogram import Head, head_size
-from ._select import select
+from dptopk import _core
+from dptopk._validate import choice, integer, positive, scores_array
+from dptopk.mechanisms._select import scored_head, select
 
-__all__ = ["noisy_topk", "scored_head"]
+__all__ = ["noisy_topk"]
 
 
 def noisy_topk(
@@ -74,10 +73,3 @@ def noisy_topk(
     noise = choice("noise", noise, _core.NOISES)
     picks, _ = select(scored_head(array, k), k=k, scale=scale, noise=noise, rng=rng)
     return picks
-
-
-def scored_head(array: np.ndarray, k: int) -> Head:
-    """Cut an array of scores for k picks."""
-    m = head_size(array.size, k)
-    keys, items, _ = _core.cut(array, m)
-    return Head(keys, items, array if m < array.size else None, array.dtype.kind == "f")

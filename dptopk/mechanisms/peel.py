@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from .._validate import integer, positive, probability, scores_array
-from ..histogram import Head, Histogram, head_size, known_histogram
-from ..release import Cost, Release
-from ._calibrate import calibrate, composition, scale_of
-from ._select import select
-from .noisy_topk import scored_head
+from dptopk._validate import integer, positive, probability, scores_array
+from dptopk.histogram import Head, Histogram, head_size, known_histogram
+from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
+from dptopk.mechanisms._select import scored_head, select
+from dptopk.release import Cost, Release
 
 __all__ = ["peel"]
 
@@ -85,7 +85,7 @@ def peel(
     """
     k = integer("k", k)
     delta = probability("delta", delta, zero=True)
-    sensitivity = positive("sensitivity", sensitivity)
+    sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
     h, head, n_items = _full_head(counts, k, monotone)
     if k > n_items:
         raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")

@@ -108,9 +108,7 @@ def shares(logits: Mapping[Item, Any]) -> dict[Item, Any]:
     return {item: weight / total for item, weight in weights.items()}
 
 
-def sample(
-    tape: Tape, counts: Sequence[int], *, k: int, scale: float, head: int | None = None
-) -> tuple[int, ...]:
+def sample(tape: Tape, counts: Sequence[int], *, k: int, scale: float) -> tuple[int, ...]:
     """Draw once from a tape of random words, exactly: the twin of the compiled mechanism.
 
     Parameters
@@ -119,16 +117,14 @@ def sample(
         Where the words come from.
     counts, k, scale
         As in `law`.
-    head : int, optional
-        How many items are held in order; the law does not depend on it, the words do.
 
     Returns
     -------
     tuple of int
         The picks, best first.
     """
-    order = sorted(range(len(counts)), key=lambda i: (-counts[i], i))[:head]
-    field = Field([counts[i] for i in order], order, tail=counts)
+    order = sorted(range(len(counts)), key=lambda i: (-counts[i], i))
+    field = Field([counts[i] for i in order], order)
     return tuple(race(tape, field, k=k, scale=scale))
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from .interval import Interval
+from dptopk.reference.interval import Interval
 
 __all__ = ["STOP", "Field", "Tape", "race"]
 

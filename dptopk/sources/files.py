@@ -7,6 +7,8 @@ one user change how everybody's rows are read. So text formats are read as text
 delimiter, which the header line tells.
 """
 
+from __future__ import annotations
+
 import glob
 import gzip
 import os
@@ -121,7 +123,7 @@ def read_events(
     return con.sql(" UNION ALL ".join(f"SELECT {columns} FROM {s}" for s in sources + tables))
 
 
-def read_domain(path: "str | os.PathLike[str]") -> "list[str]":
+def read_domain(path: str | os.PathLike[str]) -> list[str]:
     """Read a domain: the items that exist, whether or not anybody has them.
 
     Parameters
@@ -171,7 +173,7 @@ def read_domain(path: "str | os.PathLike[str]") -> "list[str]":
 # ---- names
 
 
-def _expand(paths: Paths) -> "list[str]":
+def _expand(paths: Paths) -> list[str]:
     """Return the files that paths and globs stand for, each checked."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     files: list[str] = []
@@ -202,7 +204,7 @@ def _checked(path: str) -> str:
     return path
 
 
-def _format(path: str) -> "str | None":
+def _format(path: str) -> str | None:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     packed = bool(suffixes) and suffixes[-1] in (".gz", ".zst")
     if packed:
@@ -222,7 +224,7 @@ def _name(text: str) -> str:
 # ---- readers
 
 
-def _open(con: Any, path: str, user: str, item: str) -> "tuple[str, str, tuple[str, str]]":
+def _open(con: Any, path: str, user: str, item: str) -> tuple[str, str, tuple[str, str]]:
     """Return the reader's function, its options and the types of the two columns."""
     form = _format(path)
     if form is None:
@@ -250,7 +252,7 @@ def _open(con: Any, path: str, user: str, item: str) -> "tuple[str, str, tuple[s
     raise SourceError(f"{path}: no column {missing!r}{malformed}{known}")
 
 
-def _reader(form: str, delimiter: str) -> "tuple[str, str]":
+def _reader(form: str, delimiter: str) -> tuple[str, str]:
     if form == "Parquet":
         return "read_parquet", ", union_by_name = true"
     if form == "JSON":
@@ -262,13 +264,13 @@ def _reader(form: str, delimiter: str) -> "tuple[str, str]":
     )
 
 
-def _described(con: Any, source: str) -> "dict[str, str]":
+def _described(con: Any, source: str) -> dict[str, str]:
     """Return the columns of a source with their types; none if it is unreadable."""
     rows = _rows(con, f"DESCRIBE SELECT * FROM {source}")
     return {row[0]: row[1] for row in rows or []}
 
 
-def _rows(con: Any, query: str) -> "list[Any] | None":
+def _rows(con: Any, query: str) -> list[Any] | None:
     """Run a query; None if it fails. DuckDB's messages quote the row they fail on."""
     import duckdb
 
@@ -294,12 +296,12 @@ def _stdin_table(con: Any, user: str, item: str) -> str:
     return table
 
 
-def _disagree(types: "set[str]") -> bool:
+def _disagree(types: set[str]) -> bool:
     """Whether a common type of these could merge or change labels."""
     return len(types) > 1 and not types <= _INTEGERS
 
 
-def _lines(path: str) -> "list[str]":
+def _lines(path: str) -> list[str]:
     try:
         if path.endswith(".gz"):
             data = gzip.decompress(Path(path).read_bytes())

@@ -7,6 +7,8 @@ Messages name columns (the schema) and never hold values: an engine's own error
 may quote the row it failed on, so it is replaced, not chained.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptopk.errors import SourceError
+from dptopk.sources.files import connect
 from dptopk.sources.plain import count_plain, is_plain
 from dptopk.sources.progress import working
 
@@ -37,7 +40,7 @@ class Counted(NamedTuple):
 
     counts: NDArray[np.int64]
     labels: list[Any]
-    next_count: "int | None"
+    next_count: int | None
 
 
 def count_users(
@@ -46,9 +49,9 @@ def count_users(
     user: str,
     item: str,
     domain: Any = None,
-    k_bar: "int | None" = None,
-    max_items_per_user: "int | None" = None,
-    progress: "bool | Callable[[], float]" = False,
+    k_bar: int | None = None,
+    max_items_per_user: int | None = None,
+    progress: bool | Callable[[], float] = False,
 ) -> Counted:
     """Count the distinct users of each item.
 
@@ -134,7 +137,7 @@ def count_users(
     return Counted(_int64(counts[:k_bar]), labels[:k_bar], next_count)
 
 
-def _pairs(frame: Any, user: str, item: str, wanted: "list[Any] | None") -> Any:
+def _pairs(frame: Any, user: str, item: str, wanted: list[Any] | None) -> Any:
     """Return the lazy query of the two columns, named `user` and `item`."""
     try:
         import narwhals as nw
@@ -161,14 +164,24 @@ def _pairs(frame: Any, user: str, item: str, wanted: "list[Any] | None") -> Any:
     ):
         if wanted and held and not isinstance(wanted[0], fits):
             raise TypeError(f"column {item!r} holds {kind}, the domain does not")
+    pairs = lazy.select(user=_label(user, schema[user]), item=_label(item, schema[item]))
+    if pairs.implementation.is_duckdb() and pairs.collect_schema()["item"] == nw.String:
+        # Under another collation the rows would decide which of two equal items is shown.
+        project = pairs.to_native().project
+        return nw.from_native(project('"user", "item" COLLATE C AS "item"'))
+    return pairs
+
+
+def _label(name: str, dtype: Any) -> Any:
+    """Return a column of labels in which equal ones are written alike."""
+    import narwhals as nw
+
+    column = nw.col(name)
     # Categories sort by an order that may stem from the data, and hash by code.
-    plain = {
-        name: nw.col(source).cast(nw.String)
-        if isinstance(schema[source], (nw.Categorical, nw.Enum))
-        else nw.col(source)
-        for name, source in (("user", user), ("item", item))
-    }
-    return lazy.select(**plain)
+    if isinstance(dtype, (nw.Categorical, nw.Enum)):
+        return column.cast(nw.String)
+    # Of -0.0 and 0.0 the rows would decide which one is shown.
+    return column + 0.0 if dtype.is_float() else column
 
 
 def _lazy(frame: Any) -> Any:
@@ -195,8 +208,8 @@ def _is_mixed(series: Any) -> bool:
 
 
 def _count(
-    pairs: Any, only: "list[Any] | None", max_items_per_user: "int | None", limit: "int | None"
-) -> "tuple[list[Any], list[int], list[int]]":
+    pairs: Any, only: list[Any] | None, max_items_per_user: int | None, limit: int | None
+) -> tuple[list[Any], list[int], list[int]]:
     """Return items, counts and, for each, whether it or a user of it is null.
 
     One query, so that a lazy source is read once. Nulls sort first: no limit
@@ -244,9 +257,7 @@ def _hashed(pairs: Any) -> Any:
         hashes = hash_rows(native[["user", "item"]], index=False)
         return nw.from_native(native.assign(hash=hashes)).lazy()
     if engine.is_pyarrow():
-        import duckdb
-
-        native = duckdb.connect().from_arrow(native)
+        native = connect().from_arrow(native)
     elif not engine.is_duckdb():
         raise SourceError(
             "max_items_per_user needs pandas, Polars, PyArrow or DuckDB; on other engines "
@@ -257,7 +268,7 @@ def _hashed(pairs: Any) -> Any:
     return nw.from_native(native.project('"user", "item", hash(hash("user", "item")) AS "hash"'))
 
 
-def _fetch(query: Any) -> "tuple[list[Any], list[Any], list[Any]]":
+def _fetch(query: Any) -> tuple[list[Any], list[Any], list[Any]]:
     """Run a query of three columns and return them as lists."""
     if query.implementation.is_duckdb():
         rows = query.to_native().fetchall()  # narwhals would go through PyArrow
@@ -288,7 +299,7 @@ def _in_engine(work: Callable[..., Any], *args: Any) -> Any:
     )
 
 
-def _domain_labels(domain: Any) -> "list[Any] | None":
+def _domain_labels(domain: Any) -> list[Any] | None:
     if domain is None:
         return None
     if isinstance(domain, (str, bytes)):
@@ -319,7 +330,7 @@ def _check_size(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be >= 1, got {value}")
 
 
-def _int64(counts: "list[int]") -> NDArray[np.int64]:
+def _int64(counts: list[int]) -> NDArray[np.int64]:
     return np.array(counts, dtype=np.int64)
 
 

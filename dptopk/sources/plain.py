@@ -1,5 +1,7 @@
 """Events in plain Python and NumPy containers, counted without any engine."""
 
+from __future__ import annotations
+
 import heapq
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
@@ -21,9 +23,9 @@ def count_plain(
     *,
     user: str,
     item: str,
-    only: "Collection[Any] | None",
-    max_items_per_user: "int | None",
-) -> "list[tuple[Any, int]]":
+    only: Collection[Any] | None,
+    max_items_per_user: int | None,
+) -> list[tuple[Any, int]]:
     """Count the distinct users of each item, items ascending.
 
     Parameters
@@ -47,13 +49,18 @@ def count_plain(
     ------
     SourceError
         A missing column, columns of unequal length, rows that are not pairs,
-        nulls, or labels that cannot be hashed or ordered.
+        nulls, items that cannot be hashed or ordered, or equal ones that are
+        written differently (1 and 1.0).
     """
     users, items = _columns(frame, user, item)
     for name, column in ((user, users), (item, items)):
         if any(value is None or value != value for value in column):
             raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
+    items = [value + 0.0 if type(value) is float else value for value in items]  # no -0.0
     try:
+        # Of equal labels the rows would decide which one is shown.
+        if len(set(map(repr, items))) > len(set(items)):
+            raise TypeError
         pairs = set(zip(users, items, strict=True))
         if only is not None:
             wanted = set(only)
@@ -66,14 +73,14 @@ def count_plain(
     raise SourceError("user and item labels must be hashable, and item labels of one kind")
 
 
-def _bound(pairs: "set[tuple[Any, Any]]", most: int) -> "set[tuple[Any, Any]]":
+def _bound(pairs: set[tuple[Any, Any]], most: int) -> set[tuple[Any, Any]]:
     items_of: defaultdict[Any, list[Any]] = defaultdict(list)
     for user, item in pairs:
         items_of[user].append(item)
     kept: set[tuple[Any, Any]] = set()
     for user, items in items_of.items():
 
-        def key(item: Any, user: Any = user) -> "tuple[bytes, str]":
+        def key(item: Any, user: Any = user) -> tuple[bytes, str]:
             text = repr((user, item))
             return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), text
 
@@ -81,7 +88,7 @@ def _bound(pairs: "set[tuple[Any, Any]]", most: int) -> "set[tuple[Any, Any]]":
     return kept
 
 
-def _columns(frame: Any, user: str, item: str) -> "tuple[list[Any], list[Any]]":
+def _columns(frame: Any, user: str, item: str) -> tuple[list[Any], list[Any]]:
     if isinstance(frame, np.ndarray) and frame.dtype.names is not None:
         frame = {name: frame[name] for name in frame.dtype.names}
     if isinstance(frame, Mapping):
@@ -104,6 +111,6 @@ def _columns(frame: Any, user: str, item: str) -> "tuple[list[Any], list[Any]]":
     return users, items
 
 
-def _values(column: Any) -> "list[Any]":
+def _values(column: Any) -> list[Any]:
     """Return a column as a list of Python objects."""
     return column.tolist() if isinstance(column, np.ndarray) else list(column)

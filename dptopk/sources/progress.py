@@ -1,5 +1,7 @@
 """A progress line on stderr for work that turns out to be long."""
 
+from __future__ import annotations
+
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ _PERIOD = 0.2  # seconds between two readings of the engine's own progress
 
 
 @contextmanager
-def working(message: str, progress: "bool | Callable[[], float]") -> Iterator[None]:
+def working(message: str, progress: bool | Callable[[], float]) -> Iterator[None]:
     """Show that the body is at work, if it is long and stderr is a terminal.
 
     Parameters
@@ -35,7 +37,7 @@ def working(message: str, progress: "bool | Callable[[], float]") -> Iterator[No
         drawer.join()
 
 
-def _draw(message: str, progress: "bool | Callable[[], float]", done: threading.Event) -> None:
+def _draw(message: str, progress: bool | Callable[[], float], done: threading.Event) -> None:
     if done.wait(_PATIENCE):
         return
     try:
