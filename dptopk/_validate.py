@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import Any
 
@@ -19,9 +19,11 @@ __all__ = [
     "choice",
     "counts_array",
     "integer",
+    "labels_array",
     "nonnegative",
     "positive",
     "probability",
+    "real_array",
     "scores_array",
 ]
 
@@ -91,15 +93,18 @@ def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:
     array = np.asarray(values)
     if isinstance(values, (list, tuple)) and not array.size:
         array = array.astype(np.int64)  # NumPy takes an empty list for floats
-    if array.dtype.kind not in kinds:
+    if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
         raise TypeError(f"{name} must be {wanted}, got {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype in (np.float16, np.longdouble):
-        array = array.astype(np.float64)
-    return array
+    return array.astype(np.float32) if array.dtype == np.float16 else array
+
+
+def real_array(name: str, values: Any) -> np.ndarray:
+    """Return numbers as a 1-D array of a native dtype that the C core reads."""
+    return _vector(name, values, "biuf", "an array of integers or floats of up to 64 bits")
 
 
 def counts_array(name: str, values: Any) -> np.ndarray:
@@ -118,10 +123,32 @@ def counts_array(name: str, values: Any) -> np.ndarray:
 
 def scores_array(name: str, values: Any) -> np.ndarray:
     """Return scores as a 1-D array of a native integer or float dtype, all finite."""
-    array = _vector(name, values, "iuf", "an array of integers or floats")
+    array = _vector(name, values, "iuf", "an array of integers or floats of up to 64 bits")
     if array.dtype.kind == "f":
         if np.isnan(array).any():
             raise ValueError(f"{name} must not contain NaN")
         if np.isinf(array).any():
             raise ValueError(f"{name} must not contain infinite values")
     return array
+
+
+def labels_array(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:
+    """Return labels as a sequence of length n without nulls."""
+    if labels is None:
+        return None
+    if isinstance(labels, (str, bytes)):
+        raise TypeError("labels must be a sequence, one label an item")
+    if not isinstance(labels, (np.ndarray, list, tuple)):
+        labels = np.asarray(labels)
+    if len(labels) != n:
+        raise ValueError("labels must be as many as the counts")
+    if isinstance(labels, np.ndarray):
+        if labels.ndim != 1:
+            raise ValueError(f"labels must have one dimension, got {labels.ndim}")
+        if labels.dtype.kind == "f" and np.isnan(labels).any():
+            raise ValueError("labels must not contain None or NaN")
+    if not (isinstance(labels, np.ndarray) and labels.dtype.kind != "O") and any(
+        label is None or (isinstance(label, float) and label != label) for label in labels
+    ):
+        raise ValueError("labels must not contain None or NaN")
+    return labels

@@ -1,12 +1,10 @@
 """The indices of the largest counts: argpartition and argsort in about one pass."""
 
-import operator
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
 from dptopk import _core
+from dptopk._validate import integer, real_array
 
 __all__ = ["argtopk"]
 
@@ -38,9 +36,9 @@ def argtopk(counts: npt.ArrayLike, m: int) -> npt.NDArray[np.int64]:
     Raises
     ------
     TypeError
-        If counts holds anything but real numbers of up to 64 bits.
+        If counts holds anything but real numbers, or m is not an integer.
     ValueError
-        If counts is not 1-D or contains NaN, or m is not an integer from 0 to n.
+        If counts is not 1-D or contains NaN, or m is not from 0 to n.
 
     Examples
     --------
@@ -49,26 +47,11 @@ def argtopk(counts: npt.ArrayLike, m: int) -> npt.NDArray[np.int64]:
     >>> argtopk(np.array([1, 7, 1, 9, 7, 1]), 4)
     array([3, 1, 4, 0])
     """
-    column = _as_column(counts)
-    try:
-        size = operator.index(m)
-    except TypeError:
-        raise ValueError(f"m must be an integer, got {type(m).__name__}") from None
-    if not 0 <= size <= len(column):
-        raise ValueError(f"m must be between 0 and the number of counts, got {size}")
+    column = real_array("counts", counts)
+    size = integer("m", m, minimum=0)
+    if size > len(column):
+        raise ValueError(f"m must be at most the number of counts, got {size}")
     if len(column) == 0:
         return np.empty(0, dtype=np.int64)
     _, index, _ = _core.cut(column, max(size, 1))  # m = 0 looks for NaN all the same
     return index[:size]
-
-
-def _as_column(counts: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return a 1-D array of a dtype the C core reads, copied only if it must be."""
-    array = np.asarray(counts)
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise TypeError(f"counts must be integers or floats of up to 64 bits, got {array.dtype}")
-    if array.ndim != 1:
-        raise ValueError(f"counts must be 1-D, got {array.ndim} dimensions")
-    if array.dtype.kind == "f" and array.dtype.itemsize == 2:
-        return array.astype(np.float32)
-    return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -3,43 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from dptopk import _core
-from dptopk._validate import counts_array, integer
+from dptopk._counts import CLIP, cut_counts, group, head_size
+from dptopk._validate import counts_array, integer, labels_array
 from dptopk.errors import UnknownDomainError
 
-__all__ = ["Head", "Histogram", "as_histogram", "head_size", "known_histogram"]
+__all__ = ["Histogram", "as_histogram", "known_histogram"]
 
-# How much of the domain is kept in order. Full-domain mechanisms look into the
-# rest by rejection; at most about (items / size) * k times, whatever the data.
-HEAD = 1024
-# Counts of counts come from a table of up to this span, from sorting past it.
-TABLE = 1 << 20
-CLIP = 32_767  # where the kernel that counts clips its copy
-
-
-def head_size(n: int, k: int) -> int:
-    """Return how many of n items to keep in order for k picks: all, if few more."""
-    size = max(HEAD, 8 * k)
-    return n if size >= n // 2 else size
-
-
-class Head(NamedTuple):
-    """The largest scores in order, and where all the others are.
-
-    keys : int64 array, shape (m,), descending; see dptk_keys in csrc/dptk.h
-    items : int64 array, shape (m,); equal keys by item ascending
-    tail : array of all scores, or None if the head is all there is
-    real : whether keys are those of floats
-    """
-
-    keys: np.ndarray
-    items: np.ndarray
-    tail: np.ndarray | None
-    real: bool
+INT64_MAX = 2**63 - 1
 
 
 class Histogram:
@@ -112,18 +86,18 @@ class Histogram:
         array = counts_array("counts", counts)
         if not array.size:
             raise ValueError("counts must hold at least one item")
-        self._prepare(array, labels=_checked_labels(labels, array.size))
+        self._prepare(array, labels=labels_array(labels, array.size))
 
     def _prepare(self, array: np.ndarray, **known: Any) -> Histogram:
         """Cut the head, count the counts, and copy the rest in two bytes each if they fit."""
-        counts, items = _cut_counts(array, head_size(array.size, 1))
+        counts, items = cut_counts(array, head_size(array.size, 1))
         beyond = int(counts[-1]) + 1
         if beyond <= CLIP:
             column = np.empty(array.size, np.int16)
-            groups = _group(array, counts, copy=column)
+            groups = group(array, counts, copy=column)
         else:
             column = array.astype(np.int64)
-            groups = _group(array, counts)
+            groups = group(array, counts)
         column.flags.writeable = False
         self._set(column, head=(counts, items), **known)
         self._groups = groups
@@ -172,7 +146,8 @@ class Histogram:
         labels : sequence of length r
             Their labels, all different. Among equal counts the engine must
             have kept those that come first in a fixed order of labels (``ORDER
-            BY count DESC, label``), never a data-dependent one.
+            BY count DESC, label``), never a data-dependent one, and the rows
+            must stand in that order.
         next_count : int
             The (k_bar+1)-th count; 0 if there is none.
         k_bar : int
@@ -203,7 +178,7 @@ class Histogram:
         rows = counts_array("counts", counts).astype(np.int64, copy=True)
         if labels is None:
             raise TypeError("labels must be given: the domain is read off the data")
-        names = _checked_labels(labels, rows.size)
+        names = labels_array(labels, rows.size)
         assert names is not None
         if rows.size > k_bar:
             raise ValueError("counts must not hold more rows than k_bar")
@@ -305,7 +280,7 @@ class Histogram:
             )
         h = cls.__new__(cls)
         known: dict[str, Any] = {
-            "labels": _checked_labels(counted.labels, len(counted.counts)),
+            "labels": labels_array(counted.labels, len(counted.counts)),
             "known_domain": domain is not None,
             "max_items_per_user": max_items_per_user,
         }
@@ -349,7 +324,7 @@ class Histogram:
         if self._column is not None and counts.size < min(m, self._column.size):
             # Kept, so that the next call costs nothing.
             size = min(max(m, head_size(self._column.size, 1)), self._column.size)
-            self._head = counts, items = _cut_counts(self._whole(), size)
+            self._head = counts, items = cut_counts(self._whole(), size)
         return counts[:m], items[:m]
 
     def cut(self, k_bar: int) -> tuple[np.ndarray, np.ndarray, int]:
@@ -359,7 +334,10 @@ class Histogram:
         """
         counts, items = self.head(k_bar + 1)
         if counts.size > k_bar:
-            return counts[:k_bar], items[:k_bar], int(counts[k_bar])
+            next_count = int(counts[k_bar])
+            if next_count == INT64_MAX:  # a threshold stands at least one above it
+                raise ValueError("counts must be below 2**63 - 1")
+            return counts[:k_bar], items[:k_bar], next_count
         return counts, items, self._next_count if k_bar == self.k_bar else 0
 
     def check_k_bar(self, k_bar: Any) -> int:
@@ -412,7 +390,7 @@ class Histogram:
         """The distinct counts, descending, and how many items have each."""
         if self._groups is None:
             self.head(1)
-            self._groups = _group(self.counts, self._head[0])
+            self._groups = group(self.counts, self._head[0])
         return self._groups
 
     @property
@@ -460,57 +438,3 @@ def known_histogram(counts: Any, mechanism: str) -> Histogram:
     if h.is_truncated:
         raise ValueError(f"{mechanism} needs all counts, and this histogram is truncated")
     return h
-
-
-def _cut_counts(column: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-    counts, items, negative = _core.cut(column, m)
-    if negative:
-        raise ValueError("counts must not be negative")
-    return counts, items
-
-
-def _group(
-    column: np.ndarray, head: np.ndarray, copy: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return distinct counts, descending, with their multiplicities; fill in the copy.
-
-    Those up to the head's smallest come from a table, larger ones from the
-    head, which is sorted and has them all.
-    """
-    if not head.size:
-        return head, head
-    span = int(head[-1]) + 1
-    if span > TABLE:
-        return _runs(np.sort(column)[::-1].astype(np.int64))
-    table, _ = _core.count_keys(column, 0, span, copy)
-    values, sizes = _runs(head[: np.count_nonzero(head >= span)])
-    small = table.nonzero()[0][::-1]
-    return np.concatenate((values, small)), np.concatenate((sizes, table[small]))
-
-
-def _runs(down: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values of a descending array and the lengths of their runs."""
-    last = np.append(down[1:] != down[:-1], True).nonzero()[0] if down.size else down
-    return down[last], np.diff(last, prepend=-1)
-
-
-def _checked_labels(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:
-    """Return labels as a sequence of length n without nulls."""
-    if labels is None:
-        return None
-    if isinstance(labels, (str, bytes)):
-        raise TypeError("labels must be a sequence, one label an item")
-    if not isinstance(labels, (np.ndarray, list, tuple)):
-        labels = np.asarray(labels)
-    if len(labels) != n:
-        raise ValueError("labels must be as many as the counts")
-    if isinstance(labels, np.ndarray):
-        if labels.ndim != 1:
-            raise ValueError(f"labels must have one dimension, got {labels.ndim}")
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            raise ValueError("labels must not contain None or NaN")
-    if not (isinstance(labels, np.ndarray) and labels.dtype.kind != "O") and any(
-        label is None or (isinstance(label, float) and label != label) for label in labels
-    ):
-        raise ValueError("labels must not contain None or NaN")
-    return labels

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dptopk._core import GeneratorSource, SecureSource, Source, TapeSource, forked
+from dptopk._validate import integer
 
 __all__ = ["Rng", "SeededRng", "TapeRng", "acquire", "release"]
 
@@ -52,11 +53,7 @@ class SeededRng:
     """
 
     def __init__(self, seed: int) -> None:
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-            raise TypeError(f"seed must be an integer, got {type(seed).__name__}")
-        if seed < 0:
-            raise ValueError(f"seed must be >= 0, got {seed}")
-        self.seed = int(seed)
+        self.seed = integer("seed", seed, minimum=0)
         self.generator = np.random.Generator(np.random.PCG64(self.seed))
 
     def __repr__(self) -> str:

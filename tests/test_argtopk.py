@@ -164,19 +164,24 @@ def test_nan_is_refused_wherever_it_is(dtype, n, level):
 @pytest.mark.parametrize(
     ("counts", "m", "error", "message"),
     [
-        (np.array(["a"]), 1, TypeError, "counts must be integers or floats of up to 64 bits"),
+        (
+            np.array(["a"]),
+            1,
+            TypeError,
+            "counts must be an array of integers or floats of up to 64 bits",
+        ),
         (np.array([1, None]), 1, TypeError, "got object"),
         (np.array([1j]), 1, TypeError, "got complex128"),
         (np.array(["2020-01-01"], dtype="M8[D]"), 1, TypeError, "got datetime64"),
         (np.array([1], dtype=np.longdouble), 1, TypeError, "up to 64 bits"),
-        (np.ones((2, 2)), 1, ValueError, "counts must be 1-D, got 2 dimensions"),
-        (np.float64(3), 1, ValueError, "counts must be 1-D, got 0 dimensions"),
-        ([1, 2], -1, ValueError, "m must be between 0 and the number of counts, got -1"),
-        ([1, 2], 3, ValueError, "m must be between 0 and the number of counts, got 3"),
-        ([], 1, ValueError, "m must be between 0 and the number of counts, got 1"),
-        ([1, 2], 2**70, ValueError, "m must be between 0 and the number of counts"),
-        ([1, 2], 1.0, ValueError, "m must be an integer, got float"),
-        ([1, 2], None, ValueError, "m must be an integer, got NoneType"),
+        (np.ones((2, 2)), 1, ValueError, "counts must have one dimension, got 2"),
+        (np.float64(3), 1, ValueError, "counts must have one dimension, got 0"),
+        ([1, 2], -1, ValueError, "m must be an integer >= 0, got -1"),
+        ([1, 2], 3, ValueError, "m must be at most the number of counts, got 3"),
+        ([], 1, ValueError, "m must be at most the number of counts, got 1"),
+        ([1, 2], 2**70, ValueError, "m must be at most the number of counts"),
+        ([1, 2], 1.0, TypeError, "m must be an integer, got float"),
+        ([1, 2], None, TypeError, "m must be an integer, got NoneType"),
     ],
 )
 def test_bad_arguments(counts, m, error, message):

@@ -5,7 +5,7 @@ import pytest
 
 import dptopk as dp
 from dptopk import UnknownDomainError
-from dptopk.histogram import HEAD
+from dptopk._counts import HEAD
 
 DTYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i4", ">u8"]
 

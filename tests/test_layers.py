@@ -13,7 +13,7 @@ if not PACKAGE.is_dir():  # run against an installed package, beside its sources
 # From the bottom up: a room may import those named before it, and itself.
 LAYERS = [
     ["errors", "_core"],
-    ["_validate", "release"],
+    ["_validate", "_counts", "release"],
     ["rng", "accounting", "argtopk"],
     ["sources"],
     ["histogram"],

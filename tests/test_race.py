@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dptopk import SeededRng, _core
-from dptopk.histogram import Head
+from dptopk._counts import Head
 from dptopk.mechanisms import _select
 from dptopk.reference import race as exact
 

@@ -349,7 +349,7 @@ def test_tape_rng_starts_anew_in_every_call():
         (rng.SeededRng, None, TypeError, "seed must be an integer, got NoneType"),
         (rng.SeededRng, True, TypeError, "seed must be an integer, got bool"),
         (rng.SeededRng, 1.0, TypeError, "seed must be an integer, got float"),
-        (rng.SeededRng, -1, ValueError, "seed must be >= 0, got -1"),
+        (rng.SeededRng, -1, ValueError, "seed must be an integer >= 0, got -1"),
         (rng.TapeRng, [1.0], TypeError, "float"),
         (rng.TapeRng, [-1], ValueError, "words must be in"),
         (rng.TapeRng, [2**64], ValueError, "words must be in"),

@@ -343,10 +343,14 @@ def test_other_objects_are_refused(frame, message):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"k_bar": 0}, ValueError, "k_bar must be >= 1, got 0"),
+        ({"k_bar": 0}, ValueError, "k_bar must be an integer >= 1, got 0"),
         ({"k_bar": 2.0}, TypeError, "k_bar must be an integer, got float"),
         ({"k_bar": True}, TypeError, "k_bar must be an integer, got bool"),
-        ({"max_items_per_user": 0}, ValueError, "max_items_per_user must be >= 1, got 0"),
+        (
+            {"max_items_per_user": 0},
+            ValueError,
+            "max_items_per_user must be an integer >= 1, got 0",
+        ),
         ({"domain": ["a", "b", "a"]}, ValueError, "domain contains 'a' twice"),
         ({"domain": ["a", None]}, ValueError, "must not contain nulls"),
         ({"domain": [float("nan")]}, ValueError, "must not contain nulls"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dptopk import _core
-from dptopk.histogram import Head, head_size
+from dptopk._counts import Head, head_size
 from dptopk.reference import race as exact
 from dptopk.rng import acquire, release
 

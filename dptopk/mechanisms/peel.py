@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dptopk._counts import Head, head_size
 from dptopk._validate import integer, positive, probability, scores_array
-from dptopk.histogram import Head, Histogram, head_size, known_histogram
+from dptopk.histogram import Histogram, known_histogram
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
 from dptopk.mechanisms._select import scored_head, select
 from dptopk.release import Cost, Release

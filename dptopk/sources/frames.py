@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dptopk._validate import integer
 from dptopk.errors import SourceError
 from dptopk.sources.files import connect
 from dptopk.sources.plain import count_plain, is_plain
@@ -106,8 +107,10 @@ def count_users(
     >>> count_users(events, user="user", item="item", domain=["ale", "jam", "tea"]).counts
     array([0, 1, 2])
     """
-    _check_size("k_bar", k_bar)
-    _check_size("max_items_per_user", max_items_per_user)
+    if k_bar is not None:
+        k_bar = integer("k_bar", k_bar)
+    if max_items_per_user is not None:
+        max_items_per_user = integer("max_items_per_user", max_items_per_user)
     if user == item:
         raise ValueError("user and item must be two different columns")
     wanted = _domain_labels(domain)
@@ -319,15 +322,6 @@ def _domain_labels(domain: Any) -> list[Any] | None:
             raise ValueError(f"domain contains {label!r} twice")
         seen.add(label)
     return labels
-
-
-def _check_size(name: str, value: Any) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
-    if value < 1:
-        raise ValueError(f"{name} must be >= 1, got {value}")
 
 
 def _int64(counts: list[int]) -> NDArray[np.int64]:

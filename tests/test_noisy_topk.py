@@ -1,0 +1,51 @@
+"""noisy_topk: dtypes, extremes, the law of its noise."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dptopk as dp
+from dptopk import SeededRng
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", ">f8", "f2", "i4", "u8"])
+def test_noisy_topk_of_any_real_dtype(dtype):
+    scores = np.array([5, 9000, 2, 7000, 1] * 40).astype(dtype)[::-1]
+    picks = dp.noisy_topk(scores, 80, scale=0.5)
+    assert set(picks.tolist()) == set(np.argsort(-scores.astype(float), kind="stable")[:80])
+
+
+def test_noisy_topk_survives_what_breaks_the_naive_one():
+    """Counts that overflow exp, differences that vanish in doubles, extreme scales."""
+    assert dp.noisy_topk([10**18, 10**18 + 50, 3], 1, scale=1e-3).tolist() == [1]
+    assert dp.noisy_topk(np.array([1e308, -1e308]), 2, scale=1.0).tolist() == [0, 1]
+    assert dp.noisy_topk(np.array([2**63, 2**64 - 1], np.uint64), 1, scale=1.0).tolist() == [1]
+    assert sorted(dp.noisy_topk([5, 5], 2, scale=1e300).tolist()) == [0, 1]
+    assert dp.noisy_topk([5, 1], 1, scale=5e-324).tolist() == [0]
+
+
+def test_noise_has_the_scale_it_was_given():
+    """P(the smaller of two wins) is 1 / (1 + e^(gap/scale)); 20,000 draws, alpha 1e-9."""
+    rng = SeededRng(11)
+    n, p = 20_000, 1 / (1 + math.e)
+    wins = sum(int(dp.noisy_topk([0, 10], 1, scale=10.0, rng=rng)[0] == 0) for _ in range(n))
+    low, high = stats.binom.interval(1 - 1e-9, n, p)
+    assert low <= wins <= high
+    wrong = 1 / (1 + math.exp(0.85))  # a scale 15% off is outside
+    assert not low <= n * wrong <= high
+
+
+def test_picks_from_the_tail_have_the_exact_law():
+    """A big flat domain with a small head: items past the head come out, evenly."""
+    counts = np.zeros(6000, np.int64)
+    counts[::3] = 1
+    rng = SeededRng(2)
+    picks = np.concatenate([dp.noisy_topk(counts, 50, scale=1.0, rng=rng) for _ in range(1200)])
+    ones = int((counts[picks] == 1).sum())
+    p = 2000 * math.e / (2000 * math.e + 4000)  # the first pick's share; 50 of 6000 hardly move it
+    assert abs(ones / picks.size - p) < 0.01
+    cells = np.bincount(picks // 60, minlength=100)
+    statistic = ((cells - picks.size / 100) ** 2 / (picks.size / 100)).sum()
+    assert statistic < stats.chi2.isf(1e-9, 99)
