@@ -15,6 +15,7 @@ import rich.table
 
 from benchmarks import bench_cut, bench_mechanisms
 from dptopk import _core
+from dptopk.verification.tapes import LEVELS
 
 BENCHES = {"cut": bench_cut, "mechanisms": bench_mechanisms}
 
@@ -45,7 +46,7 @@ def main() -> int:
                 row.target,
                 {True: "yes", False: "NO", None: ""}[row.met],
             )
-    level = ("portable", "AVX2", "AVX-512")[_core.simd_get()]
+    level = LEVELS[_core.simd_get()]
     rich.console.Console(width=160).print(table, f"SIMD level: {level}", sep="\n")
     return 1 if missed else 0
 
