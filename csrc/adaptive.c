@@ -31,16 +31,20 @@ typedef struct interval {
     double growth;
 } interval;
 
-static interval make_interval(double range, double low, double high)
+/* From the `low`-th to the `high`-th of m cells. P vanishes at the last, so its
+ * argument is counted from there: range - low * cell would cancel. */
+static interval make_interval(size_t m, double cell, size_t low, size_t high)
 {
-    double whole = -expm1(-range);
+    double whole = -expm1(-(double)m * cell);
+    double above0 = -(double)(m - low) * cell, above1 = -(double)(m - high) * cell;
+    double shrunk = exp(-(double)m * cell) / whole;
     interval c;
-    c.p0 = -expm1(low - range) / whole;
-    c.q0 = exp(-range) * expm1(low) / whole;
-    c.p1 = -expm1(high - range) / whole;
-    c.q1 = exp(-range) * expm1(high) / whole;
-    c.fall = exp(low - range) * expm1(high - low) / whole;
-    c.growth = expm1(high - low);
+    c.p0 = -expm1(above0) / whole;
+    c.q0 = shrunk * expm1((double)low * cell);
+    c.p1 = -expm1(above1) / whole;
+    c.q1 = shrunk * expm1((double)high * cell);
+    c.growth = expm1((double)(high - low) * cell);
+    c.fall = exp(above0) * c.growth / whole;
     return c;
 }
 
@@ -84,14 +88,14 @@ INLINE int may_exceed(const interval *c, const double *left, const double *right
     return any != 0;
 }
 
-/* best = max(best, the parabola's peak) */
+/* best = max(best, the parabola's peak), without over^2, which underflows */
 INLINE void raise_to_peak(const interval *c, const double *left, const double *right,
                           size_t width, double *restrict best)
 {
     const double *left1 = left - width, *right1 = right - width;
     for (size_t i = 0; i < TILE; i++) {
         piece f = objective(c, left[i], right[i], left1[i], right1[i]);
-        double top = f.top + f.over * f.over / (4.0 * positive(f.k) + TINY);
+        double top = f.top + f.over * (f.over / (4.0 * positive(f.k) + TINY));
         best[i] = top > best[i] ? top : best[i];
     }
 }
@@ -192,13 +196,12 @@ int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double 
     double cell = range / (double)m;
     double *now = scratch + m, *next = scratch + half + m;
     for (size_t c = 0; c < m; c++)
-        cells[c] = make_interval(range, (double)c * cell, (double)(c + 1) * cell);
-    for (size_t b = 0; b < m / DPTK_ADAPTIVE_BLOCK; b++) {
-        double low = (double)(b * DPTK_ADAPTIVE_BLOCK) * cell;
-        blocks[b] = make_interval(range, low, low + DPTK_ADAPTIVE_BLOCK * cell);
-    }
+        cells[c] = make_interval(m, cell, c, c + 1);
+    for (size_t b = 0; b < m / DPTK_ADAPTIVE_BLOCK; b++)
+        blocks[b] =
+            make_interval(m, cell, b * DPTK_ADAPTIVE_BLOCK, (b + 1) * DPTK_ADAPTIVE_BLOCK);
     for (size_t i = 0; i < n; i++) {
-        double root = expm1(((double)i * cell - range) / 2.0);
+        double root = expm1(-(double)(m - i) * cell / 2.0);
         now[i] = at_least(root * root / -expm1(-range) * STEP_PAD, floor_);
     }
     pad(now, n, m, cell, floor_);

@@ -249,18 +249,12 @@ def test_two_steps_by_brute_force(e, delta):
         assert worst(total - 6e-3 * e) > delta
 
 
-@pytest.mark.parametrize("m", [8, 16, 64, 128])
-@pytest.mark.parametrize("e", [1e-7, 0.0148, 0.5, 4.0, 8.0])
-def test_kernel_reaches_the_supremum_over_all_t(m, e):
-    """Against a dense search of the interpolated V_1: no skipped block, no lost peak."""
-    h, floor = e / m, 1e-200
-    capacity = 2 * m + 1
-    x = h * np.arange(capacity)
-    bounds = np.full(capacity, floor)
-    found = _core.adaptive(2, m, capacity, e, floor)
-    bounds[: len(found)] = found
-    grid = h * np.arange(-m, 4 * m)
-    ends = value_one(grid, e)
+def chords_searched(ends, e, m, capacity):
+    """Sup over t with values linear in e^x between places, from those at -m, 1 - m, ...
+
+    Searched at 33 places of each cell: all of them, and the ends of cells alone.
+    """
+    h = e / m
     parts = np.arange(33) / 32
     dense, corners = np.zeros(capacity), np.zeros(capacity)
     for cell in range(m):
@@ -273,10 +267,50 @@ def test_kernel_reaches_the_supremum_over_all_t(m, e):
         both = p * left + q * right
         dense = np.maximum(dense, both.max(axis=1))
         corners = np.maximum(corners, both[:, [0, -1]].max(axis=1))
+    return dense, corners
+
+
+@pytest.mark.parametrize("m", [8, 16, 64, 128])
+@pytest.mark.parametrize("e", [1e-7, 0.0148, 0.5, 4.0, 8.0])
+def test_kernel_reaches_the_supremum_over_all_t(m, e):
+    """Against a dense search of the interpolated V_1: no skipped block, no lost peak."""
+    h, floor = e / m, 1e-200
+    capacity = 2 * m + 1
+    x = h * np.arange(capacity)
+    bounds = np.full(capacity, floor)
+    found = _core.adaptive(2, m, capacity, e, floor)
+    bounds[: len(found)] = found
+    dense, corners = chords_searched(value_one(h * np.arange(-m, 4 * m), e), e, m, capacity)
     assert np.all(bounds >= dense)
     inner = x < 1.5 * e  # the parabola drops a factor of at most e^h
     assert np.all(bounds[inner] <= dense[inner] * (1 + 2e-3 + 0.1 * math.expm1(h)))
     assert not np.all(corners >= dense)  # ends of cells alone would not do
+
+
+def test_kernel_loses_no_peak_in_tiny_values():
+    """Where the square of a value is below the range of a double."""
+    e, m, steps = 0.5, 16, 150
+    floor, capacity = 1e-276, 151 * 16 + 2
+    before, after = np.full((2, capacity + 2 * m), floor)
+    for values, n in ((before, steps), (after, steps + 1)):
+        found = _core.adaptive(n, m, capacity, e, floor)
+        values[: len(found)] = found
+    x = e / m * np.arange(m, 0, -1)
+    left = np.exp(-x) * before[m:0:-1] - np.expm1(-x)
+    dense, corners = chords_searched(np.concatenate([left, before]), e, m, capacity)
+    tiny = (dense > floor) & (dense < 1e-160)
+    assert tiny.sum() > 20 and dense[tiny].min() < 1e-250
+    assert np.all(after[:capacity] >= dense * (1 - 1e-13))
+    assert np.any(after[:capacity][tiny] > corners[tiny] * 2)
+
+
+@pytest.mark.parametrize("e", [0.03527136543998867, 2.8430832247978164, 7.037102121756302e-06])
+def test_kernel_starts_above_one_step_up_to_its_end(e):
+    found = _core.adaptive(1, 128, 128, e, 1e-280)
+    with mp.workdps(40):
+        for i in (0, 1, 64, 126, 127):
+            exact = mp.expm1(mp.mpf(e) * (i - 128) / 256) ** 2 / -mp.expm1(-mp.mpf(e))
+            assert exact <= float(found[i]) <= exact * (1 + mp.mpf(2) ** -46)
 
 
 def test_kernel_starts_at_one_step_and_keeps_its_order():
@@ -359,6 +393,20 @@ def test_extremes(method, epsilon, steps, delta):
     step = step_epsilon(epsilon, steps, delta, method)
     assert step >= epsilon / steps * (1 - 1e-14)
     assert total_epsilon(step, steps, delta, method) <= epsilon
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.2])
+def test_one_step_where_the_product_underflows(share):
+    e = 8.785988735630174e-160
+    delta = share * e
+    with mp.workdps(400):
+        exact = e + 2 * mp.log(1 - mp.sqrt(delta * -mp.expm1(-mp.mpf(e))))
+        assert exact <= total_epsilon(e, 1, delta) <= exact * (1 + mp.mpf(2) ** -40)
+
+
+def test_optimal_gives_up_where_probabilities_underflow():
+    assert total_epsilon(0.1, 5000, 5e-324, "optimal") == total_epsilon(0.1, 5000, 0.0, "basic")
+    assert total_epsilon(0.1, 5000, 1e-300, "optimal") < 278
 
 
 def test_basic_is_exact():

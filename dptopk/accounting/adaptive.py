@@ -71,9 +71,9 @@ def cells_for(steps: int) -> int:
 
 def one_step(epsilon_step: float, delta: float) -> float:
     """Solve V_1(x) = delta (point 5 above), rounded up."""
-    root = math.sqrt(delta * -math.expm1(-epsilon_step))
+    root = math.sqrt(delta) * math.sqrt(-math.expm1(-epsilon_step))  # the product may underflow
     if root >= 1.0:
-        return 0.0
+        return epsilon_step
     total = epsilon_step + 2 * math.log1p(-root)
     # The root is within 4 units of 2^-53 of itself, and the logarithm magnifies that.
     charge = 2.0**-49 * root / (1.0 - root) + 2.0**-51 * epsilon_step

@@ -16,6 +16,7 @@ from dptopk.accounting.compositions import Groups, basic
 
 _UNIT = 2.0**-53
 _MAX_ATOMS = 1 << 20
+_MIN_DELTA = 1e-300  # the probabilities of atoms that matter less may underflow
 
 _Floats = NDArray[np.float64]
 
@@ -62,7 +63,7 @@ def optimal(groups: Groups, delta: float) -> float:
     falls like a constant less a multiple of e^epsilon, hence the logarithm.
     """
     ceiling = basic(groups)
-    if delta == 0.0:
+    if delta < _MIN_DELTA:
         return ceiling
     losses, weights = _atoms(groups)
     steps = sum(count for _, count in groups)

@@ -118,7 +118,7 @@ def limited_domain(
     k_bar = _largest_k_bar(h, k, k_bar)
     steps = k + private_k_bar
     share = delta / 2
-    if share == 0.0:
+    if 2 * share != delta:
         raise ValueError(f"delta is too small to share, got {delta}")
     total, step = calibrate(epsilon, epsilon_step, steps=steps, delta=share, method=method)
     scale = scale_of(step)
