@@ -72,6 +72,19 @@ def test_printed_equations(method, e, k):
         assert exact <= ours <= exact * (1 + mp.mpf(2) ** -42)
 
 
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(
+    e=st.floats(-7, 6).map(math.exp),
+    k=st.integers(2, 10**6),
+    delta=st.one_of(st.floats(-600, -0.01).map(math.exp), st.floats(0.999, 1, exclude_max=True)),
+)
+def test_closed_forms_are_rounded_up(e, k, delta):
+    with mp.workdps(60):
+        for method in ("advanced", "bounded_range", "bounded_range_2020"):
+            exact = min(mp.mpf(e) * k, printed(method, e, k, delta))
+            assert exact <= total_epsilon(e, k, delta, method) <= exact * (1 + mp.mpf(2) ** -42)
+
+
 @pytest.mark.parametrize(("e", "k", "delta"), [(0.1, 10, 1e-6), (1e-3, 9999, 1e-12), (3, 7, 0.3)])
 def test_zcdp_is_the_minimum_over_all_orders(e, k, delta):
     with mp.workdps(40):
@@ -305,6 +318,19 @@ def test_kernel_loses_no_peak_in_tiny_values():
     assert np.any(after[:capacity][tiny] > corners[tiny] * 2)
 
 
+@pytest.mark.parametrize("floor", [1e-2, 1e-5])
+def test_the_floor_only_ever_adds_and_no_more_than_itself(floor):
+    e, m, steps, capacity = 0.3, 16, 12, 12 * 16 + 2
+    raised = np.full(capacity, floor)
+    found = _core.adaptive(steps, m, capacity, e, floor)
+    raised[: len(found)] = found
+    plain = np.zeros(capacity)
+    found = _core.adaptive(steps, m, capacity, e, 1e-270)
+    plain[: len(found)] = found
+    assert np.all(raised >= plain)
+    assert np.all(raised <= plain + floor * (1 + 1e-9))
+
+
 @pytest.mark.parametrize("e", [0.03527136543998867, 2.8430832247978164, 7.037102121756302e-06])
 def test_kernel_starts_above_one_step_up_to_its_end(e):
     found = _core.adaptive(1, 128, 128, e, 1e-280)
@@ -421,6 +447,7 @@ def test_basic_is_exact():
 def test_other_numbers_are_rounded_against_the_caller():
     third = Fraction(1, 3)  # above its double; 1/10 is below
     assert Fraction(total_epsilon(third, 1, 0)) >= third
+    assert Fraction(total_epsilon([third], 1, 0)) >= third
     for total in (third, Fraction(1, 10)):
         assert Fraction(step_epsilon(total, 1, 0)) <= total
     assert step_epsilon(np.float32(0.5), np.int64(2), np.float64(0)) == 0.25
@@ -449,6 +476,16 @@ def test_answers_are_cached():
     steps = {method: step_epsilon(0.77, 64, 1e-6, method) for method in METHODS}
     assert step_epsilon(0.77, 64, 1e-6) == first == steps["adaptive"]
     assert _solve.cache_info().misses == misses + len(CLOSED) - 1  # zcdp was a first guess
+
+
+def test_the_cache_tells_true_from_one():
+    assert step_epsilon(1, 1, 0.25) == step_epsilon(1.0, 1, 0.25)
+    with pytest.raises(TypeError, match="epsilon must be a real number, got bool"):
+        step_epsilon(True, 1, 0.25)
+    with pytest.raises(TypeError, match="steps must be an integer, got bool"):
+        step_epsilon(1, True, 0.25)
+    with pytest.raises(TypeError, match="steps must be an integer, got float"):
+        step_epsilon(1, 1.0, 0.25)
 
 
 @pytest.mark.parametrize(
