@@ -1,12 +1,15 @@
 """The public functions: the total of given steps, and the step of a given total."""
 
+import itertools
 import math
 import numbers
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import adaptive as recursion
@@ -46,9 +49,10 @@ def _check(steps: Any, delta: Any, method: Any) -> tuple[int, float, str]:
 def _group(epsilon_step: float | Sequence[float], steps: int, method: str) -> closed.Groups:
     if isinstance(epsilon_step, numbers.Real):
         return ((positive("epsilon_step", epsilon_step, toward=math.inf), steps),)
-    if isinstance(epsilon_step, str) or not isinstance(epsilon_step, Iterable):
+    if not isinstance(epsilon_step, (list, tuple, np.ndarray)) or np.ndim(epsilon_step) == 0:
         raise TypeError(
-            f"epsilon_step must be a number or a sequence, got {type(epsilon_step).__name__}"
+            "epsilon_step must be a number, or a list, tuple or array of them, "
+            f"got {type(epsilon_step).__name__}"
         )
     groups = Counter(positive("epsilon_step", value, toward=math.inf) for value in epsilon_step)
     if groups.total() != steps:
@@ -121,9 +125,9 @@ def step_epsilon(epsilon: float, steps: int, delta: float, method: str = "best")
     Returns
     -------
     float
-        epsilon_step with total_epsilon(epsilon_step, steps, delta, method) <= epsilon, at
-        most two units in the last place below the largest such double (8 for "adaptive"
-        and "best", 32 past 128 steps). Results are cached.
+        epsilon_step with total_epsilon(epsilon_step, steps, delta, method) <= epsilon, about
+        two units in the last place below the largest such double (8 for "adaptive" and
+        "best", 32 past 128 steps, more where delta is near 1). Results are cached.
 
     Raises
     ------
@@ -163,20 +167,24 @@ def _solve(target: float, steps: int, delta: float, method: str) -> float:
     if method == "adaptive" and steps > 1 and delta > 0.0:
         # A few per cent more than zCDP affords; the last digits are not worth the tables.
         guess = 1.065 * _solve(target, steps, delta, "zcdp")
-        return largest(total, target, guess, ulps=8 if steps <= 128 else 32)
+        if steps <= 128:
+            return largest(total, target, guess, ulps=8)
+        return largest(total, target, guess, ulps=32, most=20)
     return largest(total, target, target / steps, ulps=2)
 
 
-def largest(total: Callable[[float], float], target: float, guess: float, *, ulps: int) -> float:
-    """Largest double with total(double) <= target, less at most `ulps`, for increasing total.
+def largest(
+    total: Callable[[float], float], target: float, guess: float, *, ulps: int, most: int = 10_000
+) -> float:
+    """Return about the largest double with total(double) <= target, for increasing total.
 
-    `low` always affords the target and `high` never does. Secants close in; at the
-    root they aim past it, so that both ends move; a bracket that has not
-    halved in four tries is halved.
+    `low` always affords the target and `high` never does; they end `ulps` apart, or further
+    if `most` totals were computed. Secants close in; at the root they aim past it, so that
+    both ends move; a bracket that has not halved in four tries is halved.
     """
     low, high = 0.0, math.inf
     x, before, checkpoint, tries = guess, (0.0, -target), math.inf, 0
-    while True:
+    for computed in itertools.count(1):
         if x == 0.0:
             raise ValueError(f"epsilon {target} is too small to share among the steps")
         gap = total(x) - target
@@ -184,14 +192,15 @@ def largest(total: Callable[[float], float], target: float, guess: float, *, ulp
             low = x
         else:
             high = x
-        if low == _MAX or high - low <= ulps * math.ulp(low):
-            return low
+        if low == _MAX or high - low <= ulps * math.ulp(low) or (low > 0.0 and computed >= most):
+            break
         tries += 1
         aim = _secant(x, gap, *before, ulps) if tries < 5 else math.nan
         if high - low < checkpoint / 2 or tries >= 5:
             checkpoint, tries = high - low, 0
         before = (x, gap)
         x = aim if low < aim < high else _halve(low, high)
+    return low
 
 
 def _secant(x: float, gap: float, other: float, other_gap: float, ulps: int) -> float:
@@ -211,3 +220,14 @@ def _halve(low: float, high: float) -> float:
     if high > 2 * low:
         return math.sqrt(low) * math.sqrt(high) if low > 0.0 else high / 16
     return low + (high - low) / 2
+
+
+@lru_cache(maxsize=4096)
+def winning_method(epsilon_step: float, steps: int, delta: float) -> str:
+    """Return the method whose bound "best" is, for equal steps."""
+    groups = ((epsilon_step, steps),)
+    total = _total(groups, delta, "best")
+    others = [m for m in METHODS if m not in ("adaptive", "best", "optimal")]
+    if steps <= recursion.MAX_STEPS:
+        others.append("optimal")
+    return next((m for m in others if _total(groups, delta, m) == total), "adaptive")

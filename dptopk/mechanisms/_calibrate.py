@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from dptopk._validate import positive
-from dptopk.accounting import step_epsilon, total_epsilon
+from dptopk.accounting import step_epsilon, total_epsilon, winning_method
 
 __all__ = ["calibrate", "composition", "scale_of"]
 
@@ -36,8 +36,9 @@ def scale_of(epsilon_step: float, sensitivity: float = 1.0) -> float:
     return scale
 
 
-@lru_cache(maxsize=256)
-def composition(method: str, steps: int, pure: bool) -> str:
+@lru_cache(maxsize=4096)
+def composition(method: str, epsilon_step: float, steps: int, delta: float) -> str:
     """Say how bounded-range steps were composed, for ``cost.theorem``."""
-    used = "basic" if pure else "certified adaptive" if method == "best" else method
-    return f"{used} composition of {steps} bounded-range step{'s' if steps > 1 else ''}"
+    if method == "best":
+        method = winning_method(epsilon_step, steps, delta)
+    return f"{method} composition of {steps} bounded-range step{'s' if steps > 1 else ''}"

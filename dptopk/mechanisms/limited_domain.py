@@ -137,7 +137,7 @@ def limited_domain(
         labels=h.labels_of(picks),
         ordered=True,
         complete=bool(complete),
-        cost=Cost(total, delta, f"{THEOREM}; {composition(method, steps, False)}"),
+        cost=Cost(total, delta, f"{THEOREM}; {composition(method, step, steps, share)}"),
         mechanism="limited_domain",
         private=private and safe,
         parameters={

@@ -98,7 +98,7 @@ def peel(
         labels=None if h is None else h.labels_of(picks),
         ordered=True,
         complete=True,
-        cost=Cost(total, delta, f"{THEOREM}; {composition(method, k, delta == 0.0)}"),
+        cost=Cost(total, delta, f"{THEOREM}; {composition(method, step, k, delta)}"),
         mechanism="peel",
         private=private,
         parameters={
