@@ -98,10 +98,16 @@ static double key_double(int64_t key)
 
 /* (score of key - score of base) / divisor, relative error 3 * 2^-53. Integers
  * are subtracted as such, so that large counts keep their differences; doubles
- * are halved first, so that the difference cannot overflow before it is scaled. */
+ * whose difference overflows are halved first (not all, as half of a subnormal
+ * double may not be one). */
 static double scaled_difference(int64_t key, int64_t base, int real, double divisor)
 {
-    if (real) return 2.0 * ((0.5 * key_double(key) - 0.5 * key_double(base)) / divisor);
+    if (real) {
+        const double score = key_double(key), from = key_double(base);
+        const double difference = score - from;
+        if (fabs(difference) <= DBL_MAX) return difference / divisor;
+        return 2.0 * ((0.5 * score - 0.5 * from) / divisor);
+    }
     if (key >= base) return (double)((uint64_t)key - (uint64_t)base) / divisor;
     return -((double)((uint64_t)base - (uint64_t)key) / divisor);
 }

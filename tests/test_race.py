@@ -180,3 +180,13 @@ def test_no_item_twice_and_all_items_when_k_is_d():
         scores = rng.integers(0, 3, size=d)
         picks, _ = _select.select(head_of(scores, m), k=d, scale=2.0, rng=SeededRng(d))
         assert sorted(picks.tolist()) == list(range(d))
+
+
+@pytest.mark.parametrize("scores", [[0.0, 5e-324], [0.0, 1.5e-323], [1.6e308, -1.7e308]])
+def test_differences_at_the_ends_of_the_range_are_exact(scores):
+    """Neither subnormal differences nor those past the range of doubles lose anything."""
+    head = head_of(np.array(scores), 2)
+    scale = max(abs(scores[1] - scores[0]) / 2, 5e-324) if scores[0] == 0.0 else 1e308
+    for seed in range(200):
+        tape = words(seed, 16)
+        assert kernel(head, tape, k=2, scale=scale) == reference(head, tape, k=2, scale=scale)

@@ -9,6 +9,7 @@ what it decides is the order of the mathematical values.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -145,6 +146,9 @@ def block_ends(
 
     def below(position: int, top: int) -> float:
         if isinstance(scores[top], float):
+            difference = scores[top] - scores[position]
+            if math.isfinite(difference):
+                return difference / scale
             return 2.0 * ((0.5 * scores[top] - 0.5 * scores[position]) / scale)
         return float(scores[top] - scores[position]) / scale
 
