@@ -183,7 +183,7 @@ typedef struct dptk_block {
     int64_t key;                /* largest key in the block, ... */
     double score;               /* ... as (score - that of the first key) / scale */
     double offset;
-    double s, s_error;          /* the race's S and its absolute error bound */
+    double s, s_low, s_error;   /* the race's S = s + s_low, its absolute error bound */
     double noise, noise_error;  /* the current noise and its absolute error bound */
 } dptk_block;
 

@@ -215,20 +215,27 @@ static int store(race *r, dptk_pair *pair, int64_t key, int64_t value)
 
 /* ---- blocks --------------------------------------------------------------- */
 
-/* The block's next order statistic, and the block's bound as a runner. */
+/* The block's next order statistic, and the block's bound as a runner. The
+ * absolute error of S: that of each E, three roundings of each step, and those of
+ * s_low, which sums at most j 2^-53 s in j steps: 2^-106 j s each, j < 2^36. */
 static int advance(race *r, size_t block, dptk_runner *runner)
 {
     dptk_block *b = &r->scratch->block[block];
     uint64_t word;
-    double error, e, share;
+    double error, e, share, step, sum, part;
     int status = next_word(r->rng, &word);
     if (status != DPTK_OK) return status;
     e = exponential(word, &error);
     share = 1.0 / (double)(b->size - b->taken);
-    b->s += e * share;
-    b->s_error += error * share + 0x1p-51 * b->s;
-    b->noise = r->law->value(b->s);
-    b->noise_error = r->law->error(b->s, b->s_error, b->noise);
+    step = e * share;
+    sum = b->s + step; /* what rounding drops goes to s_low: Knuth's two-sum */
+    part = sum - b->s;
+    b->s_low += (b->s - (sum - part)) + (step - part);
+    b->s = sum;
+    b->s_error += error * share + 0x1p-51 * step + 0x1p-70 * sum;
+    sum += b->s_low;
+    b->noise = r->law->value(sum);
+    b->noise_error = r->law->error(sum, b->s_error + 0x1p-52 * sum, b->noise);
     bound(r, b, b->score, runner);
     runner->block = (int64_t)block;
     runner->item = DPTK_STOP;

@@ -190,3 +190,13 @@ def test_differences_at_the_ends_of_the_range_are_exact(scores):
     for seed in range(200):
         tape = words(seed, 16)
         assert kernel(head, tape, k=2, scale=scale) == reference(head, tape, k=2, scale=scale)
+
+
+def test_large_k_is_decided_in_doubles():
+    """The error of a long race grows as its sum does, not with the number of its steps."""
+    scores = np.random.default_rng(2).poisson(3, size=200_000)
+    head = head_of(scores, scores.size)
+    undecided = [
+        kernel(head, words(seed, 1_000_000), k=scores.size, scale=20.0) is None for seed in range(4)
+    ]
+    assert not any(undecided)
