@@ -66,20 +66,36 @@ def select(
         release(source)
 
 
+class Tail(Sequence[int | float]):
+    """The scores of all items as Python numbers, each made when it is looked at."""
+
+    def __init__(self, column: np.ndarray, real: bool):
+        self._column = column
+        self._real = real
+
+    def __len__(self) -> int:
+        return self._column.size
+
+    def __getitem__(self, item: Any) -> Any:
+        keys = _core.keys(self._column[item : item + 1])
+        return scores_of(keys, self._real)[0]
+
+
+def scores_of(keys: np.ndarray, real: bool) -> list[Any]:
+    """Return the scores that have these keys, as Python numbers."""
+    if not real:
+        return keys.tolist()
+    return np.where(keys >= 0, keys, keys ^ np.int64(2**63 - 1)).view(np.float64).tolist()
+
+
 def exact_field(
     head: Head, *, offsets: np.ndarray | None, stop: tuple[int, float] | None
 ) -> exact.Field:
     """Return the same scores for `dptopk.reference.race`, as Python numbers."""
-
-    def scores(keys: np.ndarray) -> Sequence[int | float]:
-        if not head.real:
-            return keys.tolist()
-        return np.where(keys >= 0, keys, keys ^ np.int64(2**63 - 1)).view(np.float64).tolist()
-
     return exact.Field(
-        scores=scores(head.keys),
+        scores=scores_of(head.keys, head.real),
         items=head.items.tolist(),
         offsets=None if offsets is None else offsets.tolist(),
-        tail=None if head.tail is None else scores(_core.keys(head.tail)),
+        tail=None if head.tail is None else Tail(head.tail, head.real),
         stop=stop,
     )
