@@ -62,12 +62,19 @@ class Interval:
 
     def log(self) -> Interval:
         """Return the natural logarithm; the interval must not be negative."""
-        low = libmp.fninf if self.ends[0] == libmp.fzero else None
-        if low is None:
-            return self._with(libmpi.mpi_log(self.ends, self.precision))
-        if self.ends[1] == libmp.fzero:
-            return self._with((low, low))
-        return self._with((low, libmp.mpf_log(self.ends[1], self.precision, "c")))
+        return self._with((self._log(self.ends[0], "f"), self._log(self.ends[1], "c")))
+
+    def _log(self, end: Any, rounding: str) -> Any:
+        # mpmath rounds an approximation good to some bits more, so that the true
+        # value may lie just beyond: one unit in the last place is added.
+        value = libmp.mpf_log(end, self.precision, rounding)
+        unit = libmp.mpf_shift(libmp.mpf_abs(value), -self.precision)
+        widen = libmp.mpf_sub if rounding == "f" else libmp.mpf_add
+        return (
+            value
+            if value in (libmp.finf, libmp.fninf)
+            else widen(value, unit, self.precision, rounding)
+        )
 
     def above(self, other: Interval) -> bool:
         """Tell whether every point of this interval is larger than the other's."""
