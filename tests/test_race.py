@@ -200,3 +200,55 @@ def test_large_k_is_decided_in_doubles():
         kernel(head, words(seed, 1_000_000), k=scores.size, scale=20.0) is None for seed in range(4)
     ]
     assert not any(undecided)
+
+
+def gumbel_after(tape, spacings, n):
+    """-ln S_j to 300 bits, for the middle of what the words leave open."""
+    s = mpmath.mpf(0)
+    for i, word in enumerate(spacings):
+        u = (mpmath.mpf(int(tape[word])) + 0.5) / 2**64
+        s -= mpmath.log(1 - u) / (n - i)
+    return -mpmath.log(s)
+
+
+@pytest.mark.parametrize("j", [1, 2, 300])
+@pytest.mark.parametrize("gap", [0, 1, 10**6 + 1, -(10**6) - 1, -(2**60) - 1])
+@pytest.mark.parametrize("extreme", [False, True])
+def test_near_ties_are_never_decided_wrongly(j, gap, extreme):
+    """A stopper set to within rounding of the j-th noise of a block of equal scores."""
+    n = j + 1
+    head = Head(np.full(n, 2**61, np.int64), np.arange(n), None, False)
+    decided = 0
+    for seed in range(200 if j < 300 else 25):
+        rng = np.random.default_rng(seed)
+        tape = words(seed, 2 * n + 8)
+        if extreme:  # the last words leave ln(1 - U) open, or are rounded upwards
+            tape[1] = ~np.uint64(0) - rng.integers(2, 2**12, dtype=np.uint64)
+        scale = float(abs(gap) / rng.uniform(1, 30) if gap else 1.0)
+        with mpmath.workprec(300):
+            spacings = [0, *range(3, 2 * j, 2)]
+            noise = gumbel_after(tape, spacings, n)
+            offset = noise - gumbel_after(tape, [1], 1) - mpmath.mpf(gap) / mpmath.mpf(scale)
+        stop = (2**61 + gap, float(offset) + int(rng.integers(-1, 2)) * np.spacing(float(offset)))
+        picks = kernel(head, tape, k=n, scale=scale, stop=stop)
+        if picks is not None:
+            decided += 1
+            assert picks == reference(head, tape, k=n, scale=scale, stop=stop), seed
+    assert decided < 50
+
+
+def test_blocks_are_cut_alike():
+    """Differences of exactly half a scale, and of exactly what leaves a rest out."""
+    for seed in range(1500):
+        rng = np.random.default_rng(seed)
+        scores = rng.integers(0, rng.choice([3, 10, 40]), size=rng.integers(4, 40))
+        head = head_of(scores, scores.size)
+        case = {"k": int(rng.integers(1, 6)), "scale": float(rng.choice([2.0, 4.0]))}
+        assert kernel(head, words(seed, 512), **case) == reference(head, words(seed, 512), **case)
+
+
+def test_words_past_the_last_multiple_are_rejected():
+    head = Head(np.zeros(3, np.int64), np.arange(3), None, False)
+    tape = np.array([5, 2**64 - 1, 7, 11, 13, 1, 1], np.uint64)  # 7 % 3, 13 % 2
+    assert kernel(head, tape, k=2, scale=1.0) == [1, 2]
+    assert reference(head, tape, k=2, scale=1.0) == [1, 2]
