@@ -18,6 +18,10 @@
 #include <math.h>
 #include <string.h>
 
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
+#error "the error bounds hold for doubles that are computed as doubles (SSE2, not x87)"
+#endif
+
 #define TAIL (-1)
 #define STOPPER (-2)
 #define LEAVE_OUT 2.0 /* see block_end */

@@ -473,7 +473,7 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     cdef size_t capacity = 256, picked = 0
     cdef double factor = error_factor
     cdef int status = DPTK_SCRATCH
-    cdef int64_t[::1] item = np.empty(k, dtype=np.int64)
+    cdef int64_t[::1] item
     field.m = key.shape[0]
     field.key = &key[0] if field.m else NULL
     field.index = &index[0] if field.m else NULL
@@ -485,6 +485,11 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     field.stop_key = stop_key
     field.stop_offset = stop_offset
     field.tail = NULL
+    k = min(k, (<Py_ssize_t>field.m if tail is None else len(tail)) + stop)
+    items = np.empty(k, dtype=np.int64)
+    if k == 0:
+        return items
+    item = items
     while capacity < <size_t>(2 * k + 64) or (offset is not None and capacity < field.m + 2):
         capacity *= 2
     scratch.block = NULL
@@ -515,7 +520,7 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     if status == DPTK_UNDECIDED:
         return None
     raise_nan(status)
-    return np.asarray(item)[:picked]
+    return items if <Py_ssize_t>picked == k else items[:picked]
 
 
 cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:

@@ -10,9 +10,7 @@ from dptopk import _core
 
 __all__ = ["CLIP", "HEAD", "Head", "cut_counts", "group", "head_size"]
 
-# How much of the domain is kept in order. Full-domain mechanisms look into the
-# rest by rejection; at most about (items / size) * k times, whatever the data.
-HEAD = 1024
+HEAD = 1024  # how many items are kept in order, at least
 # Counts of counts come from a table of up to this span, from sorting past it.
 TABLE = 1 << 20
 CLIP = 32_767  # where the kernel that counts clips its copy

@@ -8,6 +8,8 @@ from scipy import stats
 
 import dptopk as dp
 from dptopk import SeededRng
+from dptopk._counts import HEAD
+from dptopk.mechanisms._select import head_of_scores
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", ">f8", "f2", "i4", "u8"])
@@ -49,3 +51,17 @@ def test_picks_from_the_tail_have_the_exact_law():
     cells = np.bincount(picks // 60, minlength=100)
     statistic = ((cells - picks.size / 100) ** 2 / (picks.size / 100)).sum()
     assert statistic < stats.chi2.isf(1e-9, 99)
+
+
+def test_many_leaders_far_above_the_rest_are_not_searched_for_one_by_one():
+    """The head grows past them: one more look for every item would be 100,000 times as many."""
+    scores = np.zeros(1_000_000, np.int64)
+    leaders = np.random.default_rng(4).choice(scores.size, 2000, replace=False)
+    scores[leaders] = 500
+    for array in (scores, scores.astype(np.float64)):
+        head = head_of_scores(array, k=100, scale=1.0)
+        assert head.keys.size > 2000
+        assert set(dp.noisy_topk(array, 100, scale=1.0).tolist()) <= set(leaders.tolist())
+    # Where nothing is gained, or the tail takes part, the head stays small.
+    assert head_of_scores(np.arange(1_000_000), k=100, scale=1.0).keys.size == HEAD
+    assert head_of_scores(np.zeros(50_000, np.int64), k=10, scale=1.0).keys.size == HEAD

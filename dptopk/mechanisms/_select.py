@@ -2,24 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dptopk import _core
-from dptopk._counts import Head, head_size
+from dptopk._counts import HEAD, Head, head_size
 from dptopk.reference import race as exact
 from dptopk.rng import acquire, release
 
-__all__ = ["scored_head", "select"]
+__all__ = ["full_head", "head_of_scores", "select"]
 
 
-def scored_head(array: np.ndarray, k: int) -> Head:
-    """Cut an array of scores for k picks."""
-    m = head_size(array.size, k)
-    keys, items, _ = _core.cut(array, m)
-    return Head(keys, items, array if m < array.size else None, array.dtype.kind == "f")
+def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
+    """Cut an array of scores for k picks at a noise scale."""
+    real = array.dtype.kind == "f"
+
+    def cut(m: int) -> tuple[np.ndarray, np.ndarray]:
+        keys, items, _ = _core.cut(array, m)
+        return keys, items
+
+    lowest = lambda: scores_of(_core.keys(array.min(keepdims=True)), real)[0]  # noqa: E731
+    keys, items = full_head(cut, array.size, k=k, scale=scale, lowest=lowest, real=real)
+    return Head(keys, items, array if keys.size < array.size else None, real)
+
+
+def full_head(
+    cut: Callable[[int], tuple[np.ndarray, np.ndarray]],
+    n: int,
+    *,
+    k: int,
+    scale: float,
+    lowest: Callable[[], float] = lambda: 0.0,
+    real: bool = False,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut n items so that a race for k picks seldom looks in vain at what is left.
+
+    How many are cut follows from the scores and the scale, not from the
+    random words: it changes the cost, never the law. `lowest` gives a lower
+    bound of the scores.
+    """
+    m = head_size(n, k)
+    while True:
+        keys, items = cut(m)
+        if m == n or not _many_looks(keys, n, k=k, scale=scale, lowest=lowest, real=real):
+            return keys, items
+        m = head_size(n, 2 * m)
+
+
+def _many_looks(
+    keys: np.ndarray, n: int, *, k: int, scale: float, lowest: Callable[[], float], real: bool
+) -> bool:
+    """Tell whether a race may look thousands of times into the tail.
+
+    It looks whenever (the head's last score) + (a noise of the tail) beats the
+    k-th largest noisy value. That is about the k-th largest score at least;
+    and at least what about k/2 of the scores past the first k/2 beat. These
+    are estimated from below: some of the head, and the tail by its lowest.
+    """
+    ends = keys[k - 1], keys[-1]
+    kth, last = scores_of(np.array(ends), real) if real else (int(ends[0]), int(ends[1]))
+    rest, most = n - keys.size, max(2 * HEAD, 4 * k)
+    if rest * math.exp(max(1.0 - (kth - last) / scale, -700.0)) <= most:
+        return False
+    some = np.array(scores_of(keys[k // 2 : k // 2 + HEAD], real), np.float64)
+    mass = float(np.exp(np.minimum((some - last) / scale, 600.0)).sum())
+    mass += rest * math.exp(max((lowest() - last) / scale, -700.0))
+    return rest * k / (2.0 * mass) > most
 
 
 def select(

@@ -8,7 +8,7 @@ import numpy as np
 
 from dptopk import _core
 from dptopk._validate import choice, integer, positive, scores_array
-from dptopk.mechanisms._select import scored_head, select
+from dptopk.mechanisms._select import head_of_scores, select
 
 __all__ = ["noisy_topk"]
 
@@ -71,5 +71,6 @@ def noisy_topk(
         raise ValueError(f"k must be at most the number of scores, got {k}")
     scale = positive("scale", scale)
     noise = choice("noise", noise, _core.NOISES)
-    picks, _ = select(scored_head(array, k), k=k, scale=scale, noise=noise, rng=rng)
+    head = head_of_scores(array, k=k, scale=scale)
+    picks, _ = select(head, k=k, scale=scale, noise=noise, rng=rng)
     return picks

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dptopk._counts import Head, head_size
+from dptopk._counts import Head
 from dptopk._validate import integer, positive, probability, scores_array
 from dptopk.histogram import Histogram, known_histogram
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
-from dptopk.mechanisms._select import scored_head, select
+from dptopk.mechanisms._select import full_head, head_of_scores, select
 from dptopk.release import Cost, Release
 
 __all__ = ["peel"]
@@ -87,11 +87,23 @@ def peel(
     k = integer("k", k)
     delta = probability("delta", delta, zero=True)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
-    h, head, n_items = _full_head(counts, k, monotone)
+    h = scores = None
+    if monotone or isinstance(counts, Histogram):
+        h = known_histogram(counts, "peel")
+        n_items = len(h)
+    else:
+        scores = scores_array("counts", counts)
+        n_items = scores.size
     if k > n_items:
         raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")
     total, step = calibrate(epsilon, epsilon_step, steps=k, delta=delta, method=method)
     scale = scale_of(step, sensitivity * (1.0 if monotone else 2.0))
+    if h is not None:
+        keys, items = full_head(h.head, n_items, k=k, scale=scale)
+        head = Head(keys, items, h.tail if keys.size < n_items else None, False)
+    else:
+        assert scores is not None
+        head = head_of_scores(scores, k=k, scale=scale)
     picks, private = select(head, k=k, scale=scale, rng=rng)
     return Release(
         indices=picks,
@@ -110,17 +122,3 @@ def peel(
             "n_items": n_items,
         },
     )
-
-
-def _full_head(counts: Any, k: int, monotone: bool) -> tuple[Histogram | None, Head, int]:
-    """Return the histogram (if these are counts), its head for k picks, and its size."""
-    if not isinstance(counts, Histogram) and not monotone:
-        array = scores_array("counts", counts)
-        if not array.size:
-            raise ValueError("counts must hold at least one item")
-        return None, scored_head(array, k), array.size
-    h = known_histogram(counts, "peel")
-    n = len(h)
-    m = head_size(n, min(k, n))
-    keys, items = h.head(m)
-    return h, Head(keys, items, h.tail if m < n else None, False), n

@@ -7,12 +7,17 @@ it as an argument, so that replays in several threads don't meet.
 from __future__ import annotations
 
 from fractions import Fraction
+from threading import Lock
 from typing import Any
 
 from mpmath import libmp
 from mpmath.libmp import libmpi
 
 __all__ = ["Interval"]
+
+# mpmath keeps ln 2 and its precision in two variables that a thread without the
+# GIL could read apart.
+_LOCK = Lock()
 
 
 class Interval:
@@ -67,7 +72,8 @@ class Interval:
     def _log(self, end: Any, rounding: str) -> Any:
         # mpmath rounds an approximation good to some bits more, so that the true
         # value may lie just beyond: one unit in the last place is added.
-        value = libmp.mpf_log(end, self.precision, rounding)
+        with _LOCK:
+            value = libmp.mpf_log(end, self.precision, rounding)
         unit = libmp.mpf_shift(libmp.mpf_abs(value), -self.precision)
         widen = libmp.mpf_sub if rounding == "f" else libmp.mpf_add
         return (
