@@ -140,15 +140,23 @@ def labels_array(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:
         raise TypeError("labels must be a sequence, one label an item")
     if not isinstance(labels, (np.ndarray, list, tuple)):
         labels = np.asarray(labels)
+    if isinstance(labels, np.ndarray) and labels.ndim != 1:  # also sets and generators
+        raise ValueError(f"labels must be a sequence of one dimension, got {labels.ndim}")
     if len(labels) != n:
         raise ValueError("labels must be as many as the counts")
-    if isinstance(labels, np.ndarray):
-        if labels.ndim != 1:
-            raise ValueError(f"labels must have one dimension, got {labels.ndim}")
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            raise ValueError("labels must not contain None or NaN")
-    if not (isinstance(labels, np.ndarray) and labels.dtype.kind != "O") and any(
-        label is None or (isinstance(label, float) and label != label) for label in labels
-    ):
-        raise ValueError("labels must not contain None or NaN")
+    plain = isinstance(labels, np.ndarray) and labels.dtype.kind in "iubUS"
+    if not plain and any(_null(label) for label in labels):
+        raise ValueError("labels must not contain None, NaN or other nulls")
     return labels
+
+
+def _null(label: Any) -> bool:
+    """Tell None, and what does not equal itself: NaN of any type, NaT, pandas' NA."""
+    if label is None:
+        return True
+    try:
+        return bool(label != label)
+    except TypeError:  # NA has no truth value
+        return True
+    except ValueError:  # an array as a label has several
+        return False

@@ -97,6 +97,13 @@ class Release:
 
     __delattr__ = __setattr__  # type: ignore[assignment]
 
+    # A mapping proxy can be neither pickled nor copied.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "parameters": dict(self.parameters)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Release.__init__(self, **state)
+
     @property
     def items(self) -> tuple[Any, ...]:
         """The labels if there are any, otherwise the indices."""

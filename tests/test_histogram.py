@@ -1,10 +1,13 @@
 """Histogram: what it holds, what it refuses, and what it must not tell."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
 import dptopk as dp
-from dptopk import UnknownDomainError
+from dptopk import SeededRng, UnknownDomainError
 from dptopk._counts import HEAD
 
 DTYPES = ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i4", ">u8"]
@@ -124,6 +127,9 @@ def test_bad_counts(counts, error, message):
         ([1.0, float("nan")], ValueError, "labels must not contain None or NaN"),
         (np.array([1.0, np.nan]), ValueError, "labels must not contain None or NaN"),
         ("ab", TypeError, "labels must be a sequence"),
+        ({"a", "b"}, ValueError, "labels must be a sequence of one dimension, got 0"),
+        (iter("ab"), ValueError, "labels must be a sequence of one dimension, got 0"),
+        (np.array([["a"], ["b"]]), ValueError, "labels must be a sequence of one dimension, got 2"),
     ],
 )
 def test_bad_labels(labels, error, message):
@@ -192,6 +198,22 @@ def test_reprs_tell_nothing_of_the_data():
     many = dp.Histogram.from_events({"u": [1] * 9, "i": list("abcdefghi")}, user="u", item="i")
     assert repr(few) == repr(many) == "Histogram(unknown domain)"
     assert repr(dp.Histogram([777, 888])) == "Histogram(n_items=2, known domain)"
+
+
+@pytest.mark.parametrize(
+    "again", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))]
+)
+def test_a_release_can_be_copied_and_sent(again):
+    unknown = dp.Histogram.truncated([900, 5], ["x", "y"], next_count=4, k_bar=2)
+    for release in (
+        dp.peel([1, 900, 3], k=2, epsilon=9),
+        dp.limited_domain(unknown, k=2, epsilon=5, delta=1e-6, rng=SeededRng(1)),
+    ):
+        twin = again(release)
+        assert (twin, hash(twin), repr(twin)) == (release, hash(release), repr(release))
+        assert twin.indices is None or not twin.indices.flags.writeable
+        with pytest.raises(TypeError):
+            twin.parameters["k"] = 3
 
 
 @pytest.mark.parametrize("labels", [["a", "b"], (3, 4), np.array([3, 4]), np.array(["a", "b"])])
