@@ -235,8 +235,11 @@ def _open(con: Any, path: str, user: str, item: str) -> tuple[str, str, tuple[st
     readable, columns = [], {}
     for delimiter in _DELIMITERS.get(form, " "):
         function, options = _reader(form, delimiter)
-        columns = _described(con, f"{function}([{_literal(glob.escape(path))}]{options})")
-        readable.append(bool(columns))
+        found = _described(con, f"{function}([{_literal(glob.escape(path))}]{options})")
+        readable.append(bool(found))
+        # The delimiter that finds one of the two columns tells which is missing.
+        if (user in found) + (item in found) >= (user in columns) + (item in columns):
+            columns = found
         if user in columns and item in columns:
             if form == "JSON":
                 options += f", columns = {{{_name(user)}: 'VARCHAR', {_name(item)}: 'VARCHAR'}}"

@@ -167,7 +167,12 @@ def _pairs(frame: Any, user: str, item: str, wanted: list[Any] | None) -> Any:
     ):
         if wanted and held and not isinstance(wanted[0], fits):
             raise TypeError(f"column {item!r} holds {kind}, the domain does not")
-    pairs = lazy.select(user=_label(user, schema[user]), item=_label(item, schema[item]))
+    columns = {"user": user, "item": item}
+    kinds = {name: schema[source] for name, source in columns.items()}
+    if lazy.implementation.is_duckdb():
+        lazy = _in_engine(_renamed, lazy, columns)
+        columns = {name: name for name in columns}
+    pairs = lazy.select(**{name: _label(columns[name], kinds[name]) for name in columns})
     if pairs.implementation.is_duckdb() and pairs.collect_schema()["item"] == nw.String:
         # Under another collation the rows would decide which of two equal items is shown.
         project = pairs.to_native().project
@@ -185,6 +190,18 @@ def _label(name: str, dtype: Any) -> Any:
         return column.cast(nw.String)
     # Of -0.0 and 0.0 the rows would decide which one is shown.
     return column + 0.0 if dtype.is_float() else column
+
+
+def _renamed(lazy: Any, columns: dict[str, str]) -> Any:
+    """Rename the columns of a DuckDB relation in SQL.
+
+    A column expression of DuckDB 1 takes a name apart at its dots and quotes.
+    """
+    import narwhals as nw
+
+    quoted = ((name, '"' + source.replace('"', '""') + '"') for name, source in columns.items())
+    project = ", ".join(f'{source} AS "{name}"' for name, source in quoted)
+    return nw.from_native(lazy.to_native().project(project)).lazy()
 
 
 def _lazy(frame: Any) -> Any:
