@@ -29,7 +29,7 @@ __all__ = [
 
 
 def integer(name: str, value: Any, *, minimum: int = 1) -> int:
-    """Return `value` as an int of at least `minimum`."""
+    """Return `value` as an int of at least `minimum` that fits into 64 bits."""
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
     try:
@@ -38,6 +38,8 @@ def integer(name: str, value: Any, *, minimum: int = 1) -> int:
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}") from None
     if number < minimum:
         raise ValueError(f"{name} must be an integer >= {minimum}, got {number}")
+    if number >= 2**63:
+        raise ValueError(f"{name} must be below 2**63")
     return number
 
 

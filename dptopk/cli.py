@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -45,6 +46,8 @@ def _refusing() -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise _Refused(str(error)) from None
+    except MemoryError:
+        raise _Refused("k or k_bar is too large for the memory of this machine") from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -68,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):  # a label must not fail an ASCII terminal
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        if sys.stdout is None:  # a release that nobody sees would still be paid for
+            raise _Refused("standard output is closed")
         args = _parser().parse_args(argv)
         code: int = args.run(args)
         sys.stdout.flush()
@@ -81,9 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except (_Refused, DptopkError, ImportError) as error:
         message = " ".join(str(error).split())
+    except OSError as error:  # a full disk behind standard output
+        message = f"cannot write the result: {error.strerror or type(error).__name__}"
     except Exception as error:
         message = f"internal error ({type(error).__name__}); please report it"
-    print(f"dptopk: error: {message}", file=sys.stderr)
+    if sys.stderr is not None:
+        print(f"dptopk: error: {message}", file=sys.stderr)
     return 2
 
 
@@ -184,6 +192,8 @@ def _select(args: argparse.Namespace) -> int:
     from dptopk.sources.files import connect, read_domain, read_events
     from dptopk.sources.frames import count_users
 
+    if args.user == args.item:
+        raise _Refused("--user and --item must name two different columns")
     if args.mechanism == "peel":
         _check_peel(args)
     domain = read_domain(args.domain) if args.domain else None
@@ -390,6 +400,8 @@ def _plain(value: Any) -> Any:
     """Return a label or parameter as JSON has it: numbers, text, or their text."""
     if hasattr(value, "item") and hasattr(value, "dtype"):  # a NumPy scalar
         value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
+        return str(value)
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, bytes):

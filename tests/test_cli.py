@@ -208,7 +208,8 @@ def test_labels_cannot_drive_the_terminal(capsys, quiet):
 
 def test_labels_of_any_type_are_json(run, tmp_path):
     labels = "DATE '2020-01-02', 1.50::DECIMAL(4,2), 7::BIGINT, encode('é'), true, 0.5::DOUBLE"
-    expected = ["2020-01-02", "1.50", 7, "é", True, 0.5]
+    labels += ", 'inf'::DOUBLE"
+    expected = ["2020-01-02", "1.50", 7, "é", True, 0.5, "inf"]
     for label, shown in zip(labels.split(", "), expected, strict=True):
         path = tmp_path / "e.parquet"
         files.connect().execute(
@@ -241,6 +242,9 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         ([*BUDGET, "--mechanism", "peel"], "peel needs a domain .* give --domain FILE"),
         ([*BUDGET, "--mechanism", "top"], "argument --mechanism: invalid choice: 'top'"),
         ([*BUDGET, "--eps", "1"], "unrecognized arguments: --eps 1"),
+        ([*BUDGET, "--item", "user"], "--user and --item must name two different columns"),
+        ([*BUDGET, "-k", 10**12], "k or k_bar is too large for the memory"),
+        ([*BUDGET, "--k-bar", 10**30], r"k_bar must be below 2\*\*63"),
     ],
 )
 def test_bad_parameters_are_refused_before_any_file_is_read(refused, monkeypatch, argv, message):
@@ -316,6 +320,22 @@ def test_a_missing_extra_says_what_to_install(refused, events, monkeypatch, modu
     assert "pip install 'dptopk[files]'" in refused(
         "select", events, *BUDGET, *([flag] * bool(flag))
     )
+
+
+@pytest.mark.parametrize(
+    ("shell", "message"),
+    [
+        (">&-", "dptopk: error: standard output is closed\n"),
+        (">/dev/full", "dptopk: error: cannot write the result: No space left on device\n"),
+        (">/dev/full 2>&-", ""),
+    ],
+)
+def test_output_that_cannot_be_written(events, shell, message):
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    command = f"exec '{sys.executable}' -m dptopk select '{events}' {' '.join(BUDGET)} {shell}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (2, b"", message)
 
 
 # ---- cost

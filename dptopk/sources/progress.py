@@ -23,7 +23,7 @@ def working(message: str, progress: bool | Callable[[], float]) -> Iterator[None
         False shows nothing, True a pulse and the time passed. A callable is
         asked for the percentage done, negative while it is not known.
     """
-    if progress is False or not sys.stderr.isatty():
+    if progress is False or sys.stderr is None or not sys.stderr.isatty():
         yield
         return
     done = threading.Event()
