@@ -218,9 +218,10 @@ class Histogram:
 
         Parameters
         ----------
-        frame : DataFrame, lazy frame or relation
-            Anything narwhals takes (pandas, polars, pyarrow, DuckDB, ...), one
-            row an event; repeated rows of a user and an item count once.
+        frame : DataFrame, lazy frame, relation or plain container
+            Anything narwhals takes (pandas, polars, pyarrow, DuckDB, ...), a
+            dict of columns, a pair of arrays or a list of (user, item) pairs,
+            one row an event; repeated rows of a user and an item count once.
         user, item : str
             Names of the columns.
         domain : sequence, optional
@@ -230,7 +231,8 @@ class Histogram:
         k_bar : int, optional
             Keep only the k_bar largest counts and the next one.
         max_items_per_user : int, optional
-            Bound each user's contribution to this many distinct items.
+            Bound each user's contribution to this many distinct items: those
+            with the smallest hash of (user, item), whatever others do.
         progress : bool, default False
             Show progress on stderr where the engine can tell it.
 
@@ -241,11 +243,17 @@ class Histogram:
         Raises
         ------
         ImportError
-            If narwhals is not installed (``pip install 'dptopk[files]'``).
+            If the frame needs narwhals and it is not installed
+            (``pip install 'dptopk[files]'``).
         TypeError
-            If the frame is of no known kind.
+            If the frame is of no known kind, or the domain of another kind
+            than the column.
+        ValueError
+            If the domain holds nulls or a label twice, or a number is out of
+            range.
         SourceError
-            If a column is missing or holds nulls.
+            If a column is missing, holds nulls or nested values, or the
+            engine fails. No value of the data is in the message.
 
         Examples
         --------

@@ -49,7 +49,7 @@ def limited_domain(
     """Pick up to k of the k_bar most frequent items; the domain may be unknown.
 
     Adds Gumbel noise to the k_bar largest counts and to a threshold
-    h_bot = h_(k_bar+1) + 1 + ln(m / delta) / epsilon_step, and returns the
+    h_bot = h_(k_bar+1) + 1 + ln(2 m / delta) / epsilon_step, and returns the
     items that come before the threshold, at most k.
 
     Parameters
