@@ -44,7 +44,7 @@ san: .venv/dev
 dist: .venv/dev
 	rm -rf dist build/fresh
 	$(BIN)/python -m build -q
-	$(PYTHON) -m venv build/fresh || $(PYTHON) -m venv --without-pip build/fresh
+	$(PYTHON) -m venv build/fresh || $(PYTHON) -m venv --clear --without-pip build/fresh
 	$(call install,"$$(ls dist/*.whl)[test]",build/fresh)
 	cd build/fresh && bin/dptopk select ../../examples/debian12_deps.parquet \
 		--user user --item item -k 10 --epsilon 1 --delta 1e-6

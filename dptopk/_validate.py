@@ -92,11 +92,17 @@ def choice(name: str, value: Any, names: Collection[str]) -> str:
 
 
 def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:
-    array = np.asarray(values)
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be {wanted}, got a masked array: its mask would be lost")
+    try:
+        array = np.asarray(values)
+    except ValueError:  # NumPy's message tells lengths
+        raise ValueError(f"{name} must have one dimension") from None
     if isinstance(values, (list, tuple)) and not array.size:
         array = array.astype(np.int64)  # NumPy takes an empty list for floats
     if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
-        raise TypeError(f"{name} must be {wanted}, got {array.dtype}")
+        # Not the dtype: that of strings tells how long they are.
+        raise TypeError(f"{name} must be {wanted}, got {array.dtype.type.__name__}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if not array.dtype.isnative:
@@ -148,7 +154,7 @@ def labels_array(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:
         raise ValueError("labels must be as many as the counts")
     plain = isinstance(labels, np.ndarray) and labels.dtype.kind in "iubUS"
     if not plain and any(_null(label) for label in labels):
-        raise ValueError("labels must not contain None, NaN or other nulls")
+        raise ValueError("labels must not contain None or NaN")
     return labels
 
 

@@ -20,16 +20,6 @@ from typing import Any, NoReturn
 
 from dptopk.errors import DptopkError
 
-_METHODS = {
-    "basic": ("any pure DP", "the sum"),
-    "advanced": ("any pure DP", "Durfee-Rogers 2019, Theorem 3"),
-    "optimal": ("any pure DP", "Kairouz-Oh-Viswanath, optimal"),
-    "bounded_range": ("bounded range", "Durfee-Rogers 2019, eq. 4"),
-    "bounded_range_2020": ("bounded range", "Dong-Durfee-Rogers 2020"),
-    "zcdp": ("bounded range", "epsilon^2/8-zCDP, Canonne-Kamath-Steinke"),
-    "adaptive": ("bounded range", "certified adaptive recursion"),
-}
-
 
 class _Refused(Exception):
     """Bad input, with the line to print."""
@@ -124,7 +114,7 @@ def _add_select(commands: Any) -> None:
     add("--item", default="item", metavar="COL", help="column of items (default: item)")
     add("-k", "--k", type=int, default=10, help="how many items (default: 10)")
     add("--epsilon", type=float, required=True, help="the total budget")
-    add("--delta", type=float, default=0.0, help="e.g. 1e-6; 0 (the default) only for peel")
+    add("--delta", type=float, help="e.g. 1e-6; may be left out (0) for peel only")
     add("--mechanism", choices=("limited_domain", "peel"), default="limited_domain")
     add("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
     add("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
@@ -196,6 +186,8 @@ def _select(args: argparse.Namespace) -> int:
         raise _Refused("--user and --item must name two different columns")
     if args.mechanism == "peel":
         _check_peel(args)
+    elif args.delta is None:
+        raise _Refused(f"{args.mechanism} needs --delta, e.g. --delta 1e-6")
     domain = read_domain(args.domain) if args.domain else None
     with _refusing():  # a run on no events refuses bad parameters before any are read
         if domain is None:
@@ -252,7 +244,7 @@ def _limit(args: argparse.Namespace) -> int:
 def _run_mechanism(h: Any, args: argparse.Namespace) -> Any:
     import dptopk
 
-    budget = {"k": args.k, "epsilon": args.epsilon, "delta": args.delta}
+    budget = {"k": args.k, "epsilon": args.epsilon, "delta": args.delta or 0.0}
     if args.mechanism == "peel":
         return dptopk.peel(h, **budget)
     return dptopk.limited_domain(
@@ -316,9 +308,20 @@ def _cost(args: argparse.Namespace) -> int:
 
     given = args.epsilon if args.epsilon is not None else args.epsilon_step
     solve = accounting.step_epsilon if args.epsilon is not None else accounting.total_epsilon
+    answers: dict[str, float | None] = {}
     with _refusing():
-        answers = {method: solve(given, args.steps, args.delta, method) for method in _METHODS}
-    best = (max if args.epsilon is not None else min)(answers.values())
+        for method in accounting.METHODS:
+            if method == "best":
+                continue
+            try:
+                value: float = solve(given, args.steps, args.delta, method)
+            except ValueError:
+                if method != "optimal":  # it can't do very many steps; bad values fail for all
+                    raise
+                value = math.inf
+            answers[method] = value if math.isfinite(value) else None
+    found = [value for value in answers.values() if value is not None]
+    best = (max if args.epsilon is not None else min)(found, default=None)
     unknown = "epsilon_step" if args.epsilon is not None else "epsilon"
     if args.json:
         question = {"epsilon": args.epsilon, "epsilon_step": args.epsilon_step}
@@ -328,8 +331,10 @@ def _cost(args: argparse.Namespace) -> int:
     console, table = _rich()
     for heading in ("method", unknown, "steps that are", "by"):
         table.add_column(heading, justify="right" if heading == unknown else "left")
-    for method, value in answers.items():
-        table.add_row(method, f"{value:.6g}{' *' if value == best else '  '}", *_METHODS[method])
+    for method, answer in answers.items():
+        shown = "-" if answer is None else f"{answer:.6g}"
+        mark = " *" if answer is not None and answer == best else "  "
+        table.add_row(method, f"{shown}{mark}", *accounting.METHODS[method])
     console.print(table)
     if args.epsilon is not None:
         asked = f"A total of epsilon = {given:g}, delta = {args.delta:g} affords each of "

@@ -62,12 +62,12 @@ class Histogram:
         "_column",
         "_groups",
         "_head",
+        "_k_bar",
+        "_known_domain",
         "_labels",
+        "_max_items_per_user",
         "_n_items",
         "_next_count",
-        "k_bar",
-        "known_domain",
-        "max_items_per_user",
     )
 
     # All counts by item, where those of the head may be clipped, but not below
@@ -78,9 +78,9 @@ class Histogram:
     _n_items: int  # of a known domain
     _next_count: int  # the largest count that truncation left out
     _groups: tuple[np.ndarray, np.ndarray] | None
-    k_bar: int | None
-    known_domain: bool
-    max_items_per_user: int | None
+    _k_bar: int | None
+    _known_domain: bool
+    _max_items_per_user: int | None
 
     def __init__(self, counts: Any, labels: Any = None):
         array = counts_array("counts", counts)
@@ -117,10 +117,10 @@ class Histogram:
     ) -> Histogram:
         self._column = column
         self._labels = labels
-        self.known_domain = known_domain
-        self.k_bar = k_bar
+        self._known_domain = known_domain
+        self._k_bar = k_bar
         self._next_count = next_count
-        self.max_items_per_user = max_items_per_user
+        self._max_items_per_user = max_items_per_user
         self._groups = None
         empty = np.empty(0, np.int64)
         self._head = (empty, empty) if head is None else head
@@ -400,6 +400,21 @@ class Histogram:
             self.head(1)
             self._groups = group(self.counts, self._head[0])
         return self._groups
+
+    @property
+    def known_domain(self) -> bool:
+        """Whether the items were fixed before the data was seen."""
+        return self._known_domain
+
+    @property
+    def k_bar(self) -> int | None:
+        """How many items a truncated histogram was cut to, or None."""
+        return self._k_bar
+
+    @property
+    def max_items_per_user(self) -> int | None:
+        """The bound on the items of one user, or None."""
+        return self._max_items_per_user
 
     @property
     def n_items(self) -> int | None:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -35,6 +36,13 @@ def test_any_integer_array_gives_the_same_histogram(dtype, view):
     order = np.lexsort((np.arange(40), -plain))[:7]
     assert (items == order).all()
     assert (top == plain[order]).all()
+
+
+def test_what_the_guards_rest_on_cannot_be_set():
+    h = dp.Histogram.truncated([7], ["a"], next_count=0, k_bar=50)
+    for name in ("known_domain", "k_bar", "n_items", "max_items_per_user"):
+        with pytest.raises(AttributeError):
+            setattr(h, name, 1)
 
 
 def test_it_is_a_copy():
@@ -111,6 +119,8 @@ def test_fewer_rows_than_asked_for_count_zero():
         ([[1, 2]], ValueError, "counts must have one dimension, got 2"),
         ([], ValueError, "counts must hold at least one item"),
         ([3, -7], ValueError, "counts must not be negative"),
+        ([[1], [2, 3]], ValueError, "counts must have one dimension"),
+        (np.ma.array([3, 7], mask=[0, 1]), TypeError, ".*masked array"),
         (np.array([1, 2**63], np.uint64), ValueError, r"counts must be below 2\*\*63"),
     ],
 )
@@ -127,6 +137,8 @@ def test_bad_counts(counts, error, message):
         ([1.0, float("nan")], ValueError, "labels must not contain None or NaN"),
         (np.array([1.0, np.nan]), ValueError, "labels must not contain None or NaN"),
         ("ab", TypeError, "labels must be a sequence"),
+        ([1, Decimal("NaN")], ValueError, "labels must not contain None or NaN"),
+        (np.array(["NaT", "NaT"], "M8[D]"), ValueError, "labels must not contain None or NaN"),
         ({"a", "b"}, ValueError, "labels must be a sequence of one dimension, got 0"),
         (iter("ab"), ValueError, "labels must be a sequence of one dimension, got 0"),
         (np.array([["a"], ["b"]]), ValueError, "labels must be a sequence of one dimension, got 2"),

@@ -26,7 +26,17 @@ _TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
     "adaptive": lambda groups, delta: recursion.adaptive(*groups[0], delta),
     "best": lambda groups, delta: _best(groups, delta),
 }
-METHODS = tuple(_TOTALS)
+#: Each method, what it assumes of a step, and its source.
+METHODS = {
+    "basic": ("any pure DP", "the sum"),
+    "advanced": ("any pure DP", "Durfee-Rogers 2019, Theorem 3"),
+    "optimal": ("any pure DP", "Kairouz-Oh-Viswanath; there Lemma 4.5"),
+    "bounded_range": ("bounded range", "Durfee-Rogers 2019, eq. 4"),
+    "bounded_range_2020": ("bounded range", "Dong-Durfee-Rogers 2020"),
+    "zcdp": ("bounded range", "epsilon^2/8-zCDP, Canonne-Kamath-Steinke"),
+    "adaptive": ("bounded range", "certified adaptive recursion"),
+    "best": ("bounded range", "the smallest of all"),
+}
 _MAX = sys.float_info.max
 _EQUAL_STEPS_ONLY = ("bounded_range_2020", "adaptive")
 

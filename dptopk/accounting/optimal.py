@@ -63,7 +63,7 @@ def optimal(groups: Groups, delta: float) -> float:
     falls like a constant less a multiple of e^epsilon, hence the logarithm.
     """
     ceiling = basic(groups)
-    if delta < _MIN_DELTA:
+    if delta < _MIN_DELTA or math.isinf(ceiling):
         return ceiling
     losses, weights = _atoms(groups)
     steps = sum(count for _, count in groups)

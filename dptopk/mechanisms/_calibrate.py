@@ -25,7 +25,10 @@ def calibrate(
         total = positive("epsilon", epsilon)
         return total, step_epsilon(total, steps, delta, method)
     step = positive("epsilon_step", epsilon_step)
-    return total_epsilon(step, steps, delta, method), step
+    total = total_epsilon(step, steps, delta, method)
+    if not math.isfinite(total):
+        raise ValueError("epsilon_step is too large: the total is past the range of floats")
+    return total, step
 
 
 def scale_of(epsilon_step: float, sensitivity: float = 1.0) -> float:

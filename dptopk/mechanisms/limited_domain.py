@@ -30,8 +30,12 @@ def default_k_bar(k: int) -> int:
 
 
 def private_limit(k: int) -> int:
-    """Return the largest k_bar that ``k_bar="private"`` may choose: 10 default_k_bar(k)."""
-    return 10 * default_k_bar(k)
+    """Return the largest k_bar that ``k_bar="private"`` may choose.
+
+    10 default_k_bar(k), but not past 100,000 or, if that is more, 2 k: each
+    k_bar there is to choose from costs a random word.
+    """
+    return min(10 * default_k_bar(k), max(100_000, 2 * k))
 
 
 def limited_domain(
