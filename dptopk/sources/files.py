@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import gzip
 import os
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -201,7 +202,25 @@ def _checked(path: str) -> str:
         raise SourceError(f"{path}: permission denied")
     if os.path.isfile(path) and os.path.getsize(path) == 0:
         raise SourceError(f"{path}: the file is empty")
+    _check_uncut(path)
     return path
+
+
+def _check_uncut(path: str) -> None:
+    """Read a packed file to its end, where DuckDB 1 would take a cut for it."""
+    import duckdb
+
+    if int(duckdb.__version__.split(".")[0]) >= 2:
+        return
+    if path.endswith(".zst"):
+        raise SourceError(f"{path}: .zst needs DuckDB 2, which notices a file that was cut short")
+    if path.endswith(".gz"):
+        try:
+            with gzip.open(path) as file:
+                while file.read(1 << 20):
+                    pass
+        except (OSError, EOFError, zlib.error):
+            raise SourceError(f"{path}: not readable as gzip: malformed or cut short") from None
 
 
 def _format(path: str) -> str | None:

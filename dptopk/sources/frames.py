@@ -215,16 +215,18 @@ def _lazy(frame: Any) -> Any:
 
 
 def _is_mixed(series: Any) -> bool:
-    """Whether a pandas column holds objects of kinds that have no common order.
+    """Whether a pandas column holds objects whose order or look the data could decide.
 
-    pandas does not fail on those: it sorts them by first appearance, and so
-    would let the data decide between equal counts.
+    pandas does not fail on kinds that have no common order: it sorts them by
+    first appearance. And objects that are equal may look different, as 1.0 and
+    1.00 do, or one instant in two time zones: it shows the first.
     """
     if series.dtype != object:
         return False
     from pandas.api.types import infer_dtype  # type: ignore[import-untyped,unused-ignore]
 
-    return infer_dtype(series, skipna=True).startswith("mixed")
+    plain = ("string", "bytes", "integer", "boolean", "date", "empty")
+    return infer_dtype(series, skipna=True) not in plain
 
 
 def _count(
