@@ -446,7 +446,9 @@ def test_several_files_and_globs_are_one_table(tmp_path):
     everything = [("x", len(WRITERS))]
     assert rows_of(read(tmp_path / "part*")) == everything
     assert rows_of(read(sorted(tmp_path.iterdir()))) == everything
-    assert rows_of(read([tmp_path / "*.csv*", str(tmp_path / "part1.tsv")])) == [("x", 4)]
+    assert rows_of(read([tmp_path / "*.csv*", str(tmp_path / "part1.tsv")])) == [
+        ("x", 1 + sum("csv" in ext for ext in WRITERS))
+    ]
     # The same file twice adds nothing: users are distinct over all files.
     assert rows_of(read([tmp_path / "*.csv", tmp_path / "*.csv"])) == [("x", 1)]
 

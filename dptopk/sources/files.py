@@ -9,6 +9,7 @@ delimiter, which the header line tells.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import gzip
 import os
@@ -202,7 +203,6 @@ def _checked(path: str) -> str:
         raise SourceError(f"{path}: permission denied")
     if os.path.isfile(path) and os.path.getsize(path) == 0:
         raise SourceError(f"{path}: the file is empty")
-    _check_uncut(path)
     return path
 
 
@@ -215,12 +215,11 @@ def _check_uncut(path: str) -> None:
     if path.endswith(".zst"):
         raise SourceError(f"{path}: .zst needs DuckDB 2, which notices a file that was cut short")
     if path.endswith(".gz"):
-        try:
-            with gzip.open(path) as file:
-                while file.read(1 << 20):
-                    pass
-        except (OSError, EOFError, zlib.error):
-            raise SourceError(f"{path}: not readable as gzip: malformed or cut short") from None
+        with contextlib.suppress(OSError, EOFError, zlib.error), gzip.open(path) as file:
+            while file.read(1 << 20):
+                pass
+            return
+        raise SourceError(f"{path}: not readable as gzip: malformed or cut short")
 
 
 def _format(path: str) -> str | None:
@@ -251,6 +250,7 @@ def _open(con: Any, path: str, user: str, item: str) -> tuple[str, str, tuple[st
             f"{path}: unknown format; the name must end in {', '.join(_FORMATS)} "
             "(text formats also .gz or .zst)"
         )
+    _check_uncut(path)
     readable, columns = [], {}
     for delimiter in _DELIMITERS.get(form, " "):
         function, options = _reader(form, delimiter)
