@@ -13,22 +13,15 @@
  * happens only when the leader's lower bound beats every other upper bound, so
  * which variate a word of the tape serves never depends on rounding. */
 #include "dptk.h"
+#include "variate.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
-#error "the error bounds hold for doubles that are computed as doubles (SSE2, not x87)"
-#endif
-
 #define TAIL (-1)
 #define STOPPER (-2)
 #define LEAVE_OUT 2.0 /* see block_end */
-
-/* The error analysis assumes that log errs by at most 4 ulp (2^-50 relative);
- * the tests measure it against mpmath. */
-static const double LOG_ERROR = 0x1p-50;
 
 /* ---- noise laws ---------------------------------------------------------- */
 
@@ -50,45 +43,6 @@ static double gumbel_error(double s, double s_error, double value)
 static const law LAWS[] = {
     [DPTK_GUMBEL] = {gumbel_value, gumbel_error},
 };
-
-/* ---- words --------------------------------------------------------------- */
-
-static int next_word(dptk_rng *rng, uint64_t *word)
-{
-    if (rng->next == rng->end) {
-        int status = rng->refill(rng);
-        if (status != DPTK_OK) return status;
-    }
-    *word = *rng->next++;
-    return DPTK_OK;
-}
-
-/* Uniform on [0, n): the words past the last multiple of n are rejected. */
-static int next_below(dptk_rng *rng, uint64_t n, uint64_t *value)
-{
-    uint64_t word, rest;
-    do {
-        int status = next_word(rng, &word);
-        if (status != DPTK_OK) return status;
-        rest = word % n;
-    } while (word - rest > UINT64_MAX - (n - 1));
-    *value = rest;
-    return DPTK_OK;
-}
-
-/* E = -ln V for a V = 1 - U of which the word gives the first 64 bits: U in
- * [word, word + 1) 2^-64. Bit 0 is left aside, as signed integers convert
- * faster: V in (steps, steps + 2] 2^-64. The absolute error: half of that
- * interval is 1/steps wide in ln V at most, two roundings of V make 2^-52, and
- * the logarithm errs by its share. */
-static double exponential(uint64_t word, double *error)
-{
-    const double steps = 2.0 * (double)(int64_t)(~word >> 1);
-    const double value = -log((steps + 1.0) * 0x1p-64);
-    *error = (steps < 0x1p52 ? 1.0 / steps : 0x1p-52) * (1.0 + 0x1p-9) + 0x1p-51
-           + LOG_ERROR * value;
-    return value;
-}
 
 /* ---- scores -------------------------------------------------------------- */
 

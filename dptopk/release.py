@@ -55,6 +55,17 @@ class Release:
         then this is an experiment, and the cost is what it would have been.
     parameters : mapping
         The public parameters.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> release = dp.peel(dp.Histogram([900, 3, 700], labels=["ant", "bee", "cat"]), k=2, epsilon=2)
+    >>> release
+    <Release of 2 by peel: ['ant', 'cat']; epsilon=2, delta=0>
+    >>> release.indices
+    array([0, 2])
+    >>> release.cost.theorem
+    'Durfee and Rogers 2019, Lemma 4.3; basic composition of 2 bounded-range steps'
     """
 
     indices: np.ndarray | None

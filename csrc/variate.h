@@ -1,0 +1,55 @@
+/* variate.h - random variates from words of a tape, with certified error bounds. */
+#ifndef DPTK_VARIATE_H
+#define DPTK_VARIATE_H
+
+#include "dptk.h"
+
+#include <float.h>
+#include <math.h>
+
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
+#error "the error bounds hold for doubles that are computed as doubles (SSE2, not x87)"
+#endif
+
+/* The error analysis assumes that log errs by at most 4 ulp (2^-50 relative);
+ * the tests measure it against mpmath. */
+static const double LOG_ERROR = 0x1p-50;
+
+static inline int next_word(dptk_rng *rng, uint64_t *word)
+{
+    if (rng->next == rng->end) {
+        int status = rng->refill(rng);
+        if (status != DPTK_OK) return status;
+    }
+    *word = *rng->next++;
+    return DPTK_OK;
+}
+
+/* Uniform on [0, n): the words past the last multiple of n are rejected. */
+static inline int next_below(dptk_rng *rng, uint64_t n, uint64_t *value)
+{
+    uint64_t word, rest;
+    do {
+        int status = next_word(rng, &word);
+        if (status != DPTK_OK) return status;
+        rest = word % n;
+    } while (word - rest > UINT64_MAX - (n - 1));
+    *value = rest;
+    return DPTK_OK;
+}
+
+/* E = -ln V for a V = 1 - U of which the word gives the first 64 bits: U in
+ * [word, word + 1) 2^-64. Bit 0 is left aside, as signed integers convert
+ * faster: V in (steps, steps + 2] 2^-64. The absolute error: half of that
+ * interval is 1/steps wide in ln V at most, two roundings of V make 2^-52, and
+ * the logarithm errs by its share. */
+static inline double exponential(uint64_t word, double *error)
+{
+    const double steps = 2.0 * (double)(int64_t)(~word >> 1);
+    const double value = -log((steps + 1.0) * 0x1p-64);
+    *error = (steps < 0x1p52 ? 1.0 / steps : 0x1p-52) * (1.0 + 0x1p-9) + 0x1p-51
+           + LOG_ERROR * value;
+    return value;
+}
+
+#endif
