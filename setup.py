@@ -28,6 +28,7 @@ core = Extension(
     sources=["dptopk/_core.pyx", *sorted(glob("csrc/*.c"))],
     include_dirs=["csrc"],
     depends=sorted(glob("csrc/*.h")),
+    libraries=[] if sys.platform == "win32" else ["m"],
     extra_compile_args=compile_args,
     extra_link_args=link_args,
 )

@@ -490,7 +490,7 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     if k == 0:
         return items
     item = items
-    while capacity < <size_t>(2 * k + 64) or (offset is not None and capacity < field.m + 2):
+    while capacity < <size_t>(k + 128) or (offset is not None and capacity < field.m + 2):
         capacity *= 2
     scratch.block = NULL
     if tail is not None:

@@ -333,7 +333,7 @@ class Histogram:
             # Kept, so that the next call costs nothing.
             size = min(max(m, head_size(self._column.size, 1)), self._column.size)
             self._head = counts, items = cut_counts(self._whole(), size)
-        return counts[:m], items[:m]
+        return (counts, items) if m == counts.size else (counts[:m], items[:m])
 
     def cut(self, k_bar: int) -> tuple[np.ndarray, np.ndarray, int]:
         """Return the k_bar largest counts, their items, and the count that comes next.
@@ -452,12 +452,12 @@ def as_histogram(counts: Any) -> Histogram:
 def known_histogram(counts: Any, mechanism: str) -> Histogram:
     """Return `as_histogram(counts)` if it holds a full, known domain."""
     h = as_histogram(counts)
-    if not h.known_domain:
+    if not h._known_domain:
         raise UnknownDomainError(
             f"{mechanism} is private only over a domain fixed before the data is seen, and this "
             "histogram's items were read off the data; give Histogram.from_events(..., domain=...) "
             "or use limited_domain"
         )
-    if h.is_truncated:
+    if h._k_bar is not None:
         raise ValueError(f"{mechanism} needs all counts, and this histogram is truncated")
     return h

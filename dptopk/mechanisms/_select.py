@@ -62,10 +62,10 @@ def _many_looks(
     and at least what about k/2 of the scores past the first k/2 beat. These
     are estimated from below: some of the head, and the tail by its lowest.
     """
-    ends = keys[k - 1], keys[-1]
-    kth, last = scores_of(np.array(ends), real) if real else (int(ends[0]), int(ends[1]))
+    kth, last = scores_of(keys[[k - 1, -1]], True) if real else (keys.item(k - 1), keys.item(-1))
     rest, most = n - keys.size, max(2 * HEAD, 4 * k)
-    if rest * math.exp(max(1.0 - (kth - last) / scale, -700.0)) <= most:
+    lead = (kth - last) / scale - 1.0
+    if lead > 700.0 or rest * math.exp(-lead) <= most:
         return False
     some = np.array(scores_of(keys[k // 2 : k // 2 + HEAD], real), np.float64)
     mass = float(np.exp(np.minimum((some - last) / scale, 600.0)).sum())
