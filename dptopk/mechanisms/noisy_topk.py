@@ -56,7 +56,9 @@ def noisy_topk(
     scores of sensitivity s that move all one way (counts) makes k picks out of
     k steps that are each e-bounded-range; of scale 2s/e on other scores.
 
-    Cost: one pass over the scores, then time in k alone.
+    Cost: one pass over the scores, then time in k alone; more passes where
+    thousands of scores tie far above the rest. The array must not change
+    during the call.
 
     Examples
     --------
