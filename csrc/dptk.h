@@ -189,9 +189,8 @@ typedef struct dptk_block {
 
 /* A value in the running: a block's upper bound, or an item already seen. */
 typedef struct dptk_runner {
-    double high, low;  /* bounds of the value */
-    int64_t block;     /* the block, or -1 for an item */
-    int64_t item;
+    double high, low; /* bounds of the value */
+    int64_t id;       /* a block; or an item as ~item */
 } dptk_runner;
 
 /* A pair of the map from head positions (or tail items) to what took their place. */

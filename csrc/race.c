@@ -195,8 +195,7 @@ static int advance(race *r, size_t block, dptk_runner *runner)
     b->noise = r->law->value(sum);
     b->noise_error = r->law->error(sum, b->s_error + 0x1p-52 * sum, b->noise);
     bound(r, b, b->score, runner);
-    runner->block = (int64_t)block;
-    runner->item = DPTK_STOP;
+    runner->id = (int64_t)block;
     return DPTK_OK;
 }
 
@@ -318,7 +317,7 @@ static int draw_tail(race *r, int64_t *item, int64_t *key)
 static int look(race *r, size_t block, int *done, int64_t *item)
 {
     dptk_block *b = &r->scratch->block[block];
-    dptk_runner seen = {.block = -1}, next;
+    dptk_runner seen = {0}, next;
     int64_t key = b->key;
     int status = DPTK_OK;
     if (b->start == STOPPER)
@@ -331,7 +330,7 @@ static int look(race *r, size_t block, int *done, int64_t *item)
     *done = key == b->key;
     if (!*done)
         bound(r, b, scaled_difference(key, r->base, r->field->real, r->scale), &seen);
-    seen.item = *item;
+    seen.id = ~*item;
     b->taken++;
     if (b->taken < b->size) {
         status = advance(r, block, &next);
@@ -355,11 +354,11 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
     status = start_blocks(&r, k);
     while (status == DPTK_OK && *picked < k && r.n_runners) {
         const dptk_runner *leader = &scratch->runner[0];
-        int64_t chosen = leader->item;
+        int64_t chosen = ~leader->id;
         int done = 1;
         if (!leads(&r)) return DPTK_UNDECIDED;
-        if (leader->block >= 0)
-            status = look(&r, (size_t)leader->block, &done, &chosen);
+        if (leader->id >= 0)
+            status = look(&r, (size_t)leader->id, &done, &chosen);
         else
             pop(&r);
         if (status == DPTK_OK && done) {
