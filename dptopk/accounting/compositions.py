@@ -118,7 +118,7 @@ def zcdp(groups: Groups, delta: float) -> float:
 
     The sum rho of these becomes (epsilon, delta) at the best order 1 + a:
     rho (1 + a) + ln(a/(1 + a)) - (ln delta + ln(1 + a))/a (Canonne, Kamath and
-    Steinke 2020, Proposition 12). Assumes epsilon-bounded-range steps.
+    Steinke 2020). Assumes epsilon-bounded-range steps.
     """
     if delta == 0.0:
         return basic(groups)
