@@ -65,3 +65,22 @@ def test_many_leaders_far_above_the_rest_are_not_searched_for_one_by_one():
     # Where nothing is gained, or the tail takes part, the head stays small.
     assert head_of_scores(np.arange(1_000_000), k=100, scale=1.0).keys.size == HEAD
     assert head_of_scores(np.zeros(50_000, np.int64), k=10, scale=1.0).keys.size == HEAD
+
+
+@pytest.mark.parametrize("scale", [5e-324, 1.0, 1e9, 1.7e308])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        np.arange(10_000),
+        np.r_[np.full(40, 1e308), np.full(9_000, -1e308), np.zeros(60)],
+        np.r_[np.iinfo(np.int64).max, np.full(9_000, np.iinfo(np.int64).min), 0],
+        np.r_[np.full(9_000, 1, np.uint64), np.uint64(2**64 - 1)],
+        np.r_[np.float32(3e38), np.full(9_000, -3e38, np.float32)],
+    ],
+    ids=["range", "floats", "int64", "uint64", "float32"],
+)
+def test_extremes_with_a_tail(scores, scale):
+    picks = dp.noisy_topk(scores, 50, scale=scale, rng=SeededRng(1)).tolist()
+    assert len(set(picks)) == 50
+    if scale <= 1.0:
+        assert scores[picks[0]] == scores.max()

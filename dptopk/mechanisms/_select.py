@@ -68,7 +68,8 @@ def _many_looks(
     if lead > 700.0 or rest * math.exp(-lead) <= most:
         return False
     some = np.array(scores_of(keys[k // 2 : k // 2 + HEAD], real), np.float64)
-    mass = float(np.exp(np.minimum((some - last) / scale, 600.0)).sum())
+    with np.errstate(over="ignore"):  # past the range of floats is far enough
+        mass = float(np.exp(np.minimum((some - last) / scale, 600.0)).sum())
     mass += rest * math.exp(max((lowest() - last) / scale, -700.0))
     return rest * k / (2.0 * mass) > most
 

@@ -179,10 +179,11 @@ def race(tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbe
     def runner_of(block: Block, score: Score, item: int | None = None) -> Runner:
         exact = (Fraction(score) - base) / divisor + Fraction(block.offset)
         j = len(block.spacings)
+        whole = int(abs(exact)).bit_length()  # bits on top, or the noise is lost in the sum
 
         def value(level: int) -> Interval:
             noise_value = law(block.race(j, level))
-            return Interval.exact(exact, noise_value.precision) + noise_value
+            return Interval.exact(exact, noise_value.precision + whole) + noise_value
 
         return Runner(value, block if item is None else None, STOP if item is None else item)
 
