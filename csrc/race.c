@@ -142,7 +142,7 @@ static void pop(race *r)
 static int leads(const race *r)
 {
     const dptk_runner *heap = r->scratch->runner;
-    double rival = -INFINITY;
+    double rival;
     if (r->n_runners == 1) return 1;
     rival = heap[1].high;
     if (r->n_runners > 2 && heap[2].high > rival) rival = heap[2].high;

@@ -103,7 +103,7 @@ cdef class Source:
         self.begin()
 
     cpdef consumed(self):
-        """All words of the call so far, read or not, for a replay: a copy."""
+        """All words of the call so far, read or not: a copy."""
         cdef size_t count = self.rng.end - self.rng.first
         words = np.empty(count, dtype=np.uint64)
         cdef uint64_t[::1] view = words
@@ -123,7 +123,7 @@ cdef class Source:
         return self.child.integers(0, 2**64, size=count, dtype=np.uint64)
 
     def read(self, size_t count):
-        """The next words, lengthening the tape as needed: for tests and references."""
+        """The next words, lengthening the tape as needed: for replays and tests."""
         words = np.empty(count, dtype=np.uint64)
         cdef uint64_t[::1] view = words
         cdef size_t i = 0

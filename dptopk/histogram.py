@@ -264,26 +264,23 @@ class Histogram:
         """
         from dptopk.sources.frames import count_users
 
-        if k_bar is not None:
-            k_bar = integer("k_bar", k_bar)
         if max_items_per_user is not None:
             max_items_per_user = integer("max_items_per_user", max_items_per_user)
-        limit = None if domain is not None else k_bar
         counted = count_users(
             frame,
             user=user,
             item=item,
             domain=domain,
-            k_bar=limit,
+            k_bar=k_bar,
             max_items_per_user=max_items_per_user,
             progress=progress,
         )
-        if limit is not None:
+        if domain is None and k_bar is not None:
             return cls.truncated(
                 counted.counts,
                 counted.labels,
                 next_count=counted.next_count or 0,
-                k_bar=limit,
+                k_bar=k_bar,
                 max_items_per_user=max_items_per_user,
             )
         h = cls.__new__(cls)

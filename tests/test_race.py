@@ -41,8 +41,8 @@ def reference(head, tape, *, k, scale, offsets=None, stop=None, fresh=99):
         _core.TapeSource(tape).read,
         lambda n: generator.integers(0, 2**64, size=n, dtype=np.uint64),
     )
-    things = _select.exact_field(head, offsets=offsets, stop=stop)
-    return exact.race(source, things, k=k, scale=scale)
+    field = _select.exact_field(head, offsets=offsets, stop=stop)
+    return exact.race(source, field, k=k, scale=scale)
 
 
 def random_case(rng):

@@ -24,7 +24,9 @@ def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
         keys, items, _ = _core.cut(array, m)
         return keys, items
 
-    lowest = lambda: scores_of(_core.keys(array.min(keepdims=True)), real)[0]  # noqa: E731
+    def lowest() -> float:
+        return float(scores_of(_core.keys(array.min(keepdims=True)), real)[0])
+
     keys, items = full_head(cut, array.size, k=k, scale=scale, lowest=lowest, real=real)
     return Head(keys, items, array if keys.size < array.size else None, real)
 
@@ -109,10 +111,8 @@ def select(
         if picks is None:
             source.rewind()
             tape = exact.Tape(source.read, source.fresh)
-            things = exact_field(head, offsets=offsets, stop=stop)
-            picks = np.array(
-                exact.race(tape, things, k=k, scale=scale, noise=noise), dtype=np.int64
-            )
+            field = exact_field(head, offsets=offsets, stop=stop)
+            picks = np.array(exact.race(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
         return picks, source.private
     finally:
         release(source)

@@ -126,11 +126,12 @@ def limited_domain(
         raise ValueError(f"delta is too small to share, got {delta}")
     total, step = calibrate(epsilon, epsilon_step, steps=steps, delta=share, method=method)
     scale = scale_of(step)
-    h.cut(k_bar)  # before the first draw: a bad count is an error at the door
+    cut = h.cut(k_bar)  # before the first draw: a bad count is an error at the door
     safe = True
     if private_k_bar:
         k_bar, safe = _private_k_bar(h, k, k_bar, max_items_per_user, share, scale, rng)
-    keys, items, next_count = h.cut(k_bar)
+        cut = h.cut(k_bar)
+    keys, items, next_count = cut
     stop = next_count + 1, threshold(h, k_bar, max_items_per_user, share)
     picks, private = select(Head(keys, items, None, False), k=k, scale=scale, stop=stop, rng=rng)
     complete = picks[-1] != _core.STOP

@@ -8,10 +8,10 @@ what it decides is the order of the mathematical values.
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -82,7 +82,7 @@ def gumbel(s: Interval) -> Interval:
 LAWS = {"gumbel": gumbel}
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Field:
     """What a race runs over; see dptk_field in csrc/dptk.h.
 
@@ -97,7 +97,7 @@ class Field:
     stop: tuple[Score, float] | None = None
 
 
-@dataclass
+@dataclasses.dataclass
 class Block:
     """Items of nearly equal scores, and the order statistics of their noise."""
 
@@ -105,9 +105,9 @@ class Block:
     offset: float
     size: int
     where: str  # "head", "tail" or "stop"
-    left: list[int] = field(default_factory=list)  # head positions not seen yet
-    spacings: list[Exponential] = field(default_factory=list)
-    sums: dict[int, list[Interval]] = field(default_factory=dict)
+    left: list[int] = dataclasses.field(default_factory=list)  # head positions not seen yet
+    spacings: list[Exponential] = dataclasses.field(default_factory=list)
+    sums: dict[int, list[Interval]] = dataclasses.field(default_factory=dict)
 
     def race(self, j: int, level: int) -> Interval:
         """Return S_j = sum over i <= j of E_i / (size - i + 1)."""
@@ -163,7 +163,7 @@ def block_ends(
     return ends
 
 
-def race(tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbel") -> list[int]:
+def race(tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel") -> list[int]:
     """Return the k items with the largest score/scale + noise, in order.
 
     The stopper, if any, ends the list as STOP.
@@ -171,9 +171,9 @@ def race(tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbe
     law = LAWS[noise]
     runners: list[Runner] = []
     picks: list[int] = []
-    if not things.scores and things.stop is None:
+    if not field.scores and field.stop is None:
         return picks
-    base = Fraction(things.scores[0] if things.scores else things.stop[0])  # type: ignore[index]
+    base = Fraction(field.scores[0] if field.scores else field.stop[0])  # type: ignore[index]
     divisor = Fraction(scale)
 
     def runner_of(block: Block, score: Score, item: int | None = None) -> Runner:
@@ -191,9 +191,9 @@ def race(tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbe
         block.spacings.append(Exponential(tape))
         heapq.heappush(runners, runner_of(block, block.score))
 
-    for block in blocks_of(things, k, scale):
+    for block in blocks_of(field, k, scale):
         advance(block)
-    seen = set(things.items)  # tail items that cannot be drawn any more
+    seen = set(field.items)  # tail items that cannot be drawn any more
     while len(picks) < k and runners:
         leader = pop_leader(runners)
         if leader.block is None:
@@ -203,7 +203,7 @@ def race(tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbe
         if block.where == "stop":
             picks.append(STOP)
             break
-        score, item = draw(tape, block, things, seen)
+        score, item = draw(tape, block, field, seen)
         runner = runner_of(block, score, item)
         if len(block.spacings) < block.size:
             advance(block)
@@ -214,20 +214,20 @@ def race(tape: Tape, things: Field, *, k: int, scale: float, noise: str = "gumbe
     return picks
 
 
-def blocks_of(things: Field, k: int, scale: float) -> list[Block]:
+def blocks_of(field: Field, k: int, scale: float) -> list[Block]:
     """Return the blocks in the order in which they take their first word."""
     blocks, start = [], 0
-    for end in block_ends(things.scores, k, scale, things.offsets):
-        offset = 0.0 if things.offsets is None else things.offsets[start]
+    for end in block_ends(field.scores, k, scale, field.offsets):
+        offset = 0.0 if field.offsets is None else field.offsets[start]
         blocks.append(
-            Block(things.scores[start], offset, end - start, "head", list(range(start, end)))
+            Block(field.scores[start], offset, end - start, "head", list(range(start, end)))
         )
         start = end
-    if things.tail is not None and len(things.tail) > len(things.scores):
-        size = len(things.tail) - len(things.scores)
-        blocks.append(Block(things.scores[-1], 0.0, size, "tail"))
-    if things.stop is not None:
-        blocks.append(Block(things.stop[0], things.stop[1], 1, "stop"))
+    if field.tail is not None and len(field.tail) > len(field.scores):
+        size = len(field.tail) - len(field.scores)
+        blocks.append(Block(field.scores[-1], 0.0, size, "tail"))
+    if field.stop is not None:
+        blocks.append(Block(field.stop[0], field.stop[1], 1, "stop"))
     return blocks
 
 
@@ -244,17 +244,17 @@ def pop_leader(runners: list[Runner]) -> Runner:
         heapq.heappush(runners, rival)
 
 
-def draw(tape: Tape, block: Block, things: Field, seen: set[int]) -> tuple[Score, int]:
+def draw(tape: Tape, block: Block, field: Field, seen: set[int]) -> tuple[Score, int]:
     """Return a uniform one of the block's items not seen yet."""
     if block.where == "head":
         left = block.left
         rank = tape.below(len(left)) if len(left) > 1 else 0
         left[rank], left[-1] = left[-1], left[rank]
         position = left.pop()
-        return things.scores[position], things.items[position]
-    assert things.tail is not None
+        return field.scores[position], field.items[position]
+    assert field.tail is not None
     while True:
-        item = tape.below(len(things.tail))
+        item = tape.below(len(field.tail))
         if item not in seen:
             seen.add(item)
-            return things.tail[item], item
+            return field.tail[item], item
