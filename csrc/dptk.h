@@ -160,7 +160,7 @@ int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
 
 /* Noise laws. The j-th largest of n iid noises with CDF F is F^-1(exp(-S_j)),
  * S_1 < S_2 < ... the race S_j = S_(j-1) + Exp(1) / (n - j + 1). */
-enum { DPTK_GUMBEL = 0 };
+enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE };
 
 /* The scored items a race runs over. */
 typedef struct dptk_field {

@@ -40,8 +40,31 @@ static double gumbel_error(double s, double s_error, double value)
     return relative * (1.0 + 0x1p-9) + LOG_ERROR * fabs(value);
 }
 
+/* -ln(1 - e^-s): the slope is -1/(e^s - 1), no steeper than Gumbel's. expm1 errs
+ * by at most 4 ulp as well. */
+static double exponential_value(double s) { return -log(-expm1(-s)); }
+
+static double exponential_error(double s, double s_error, double value)
+{
+    return gumbel_error(s, s_error, value) + 0x1p-49;
+}
+
+/* The exponential law less ln 2 above the median; below it ln 2 - s. Both have
+ * the slope -1 at s = ln 2, so that taking the wrong one there costs h^2. */
+static const double LN_2 = 0x1.62e42fefa39efp-1;
+
+static double laplace_value(double s) { return s <= LN_2 ? exponential_value(s) - LN_2 : LN_2 - s; }
+
+static double laplace_error(double s, double s_error, double value)
+{
+    const double steepest = s < 1.0 ? 1.0 : s;
+    return steepest * gumbel_error(s, s_error, 0.0) + LOG_ERROR * (fabs(value) + 2.0) + 0x1p-49;
+}
+
 static const law LAWS[] = {
     [DPTK_GUMBEL] = {gumbel_value, gumbel_error},
+    [DPTK_EXPONENTIAL] = {exponential_value, exponential_error},
+    [DPTK_LAPLACE] = {laplace_value, laplace_error},
 };
 
 /* ---- scores -------------------------------------------------------------- */

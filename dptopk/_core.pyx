@@ -449,7 +449,11 @@ def count_keys(counts, int64_t low, size_t span, int16_t[::1] copy=None):
 # ---- race.c
 
 STOP = DPTK_STOP
-NOISES = {"gumbel": DPTK_GUMBEL}
+NOISES = {
+    "gumbel": DPTK_GUMBEL,
+    "exponential": DPTK_EXPONENTIAL,
+    "laplace": DPTK_LAPLACE,
+}
 
 # For fewer picks than this a race is over in some 20 us, less than it takes to
 # hand the GIL to another thread and back: two threads then do more with it kept.

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
+    "boolean",
     "choice",
     "counts_array",
     "integer",
@@ -80,6 +81,13 @@ def probability(name: str, value: Any, *, zero: bool) -> float:
     if not (0.0 <= number < 1.0) or (number == 0.0 and not zero):
         raise ValueError(f"{name} must be in {'[' if zero else '('}0, 1), got {value}")
     return number
+
+
+def boolean(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+    return bool(value)
 
 
 def choice(name: str, value: Any, names: Collection[str]) -> str:

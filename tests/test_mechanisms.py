@@ -55,11 +55,9 @@ def case(mechanism, error, message, **changes):
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
             for m in ("peel", "limited_domain")
         ),
-        *(
-            case(m, TypeError, "counts must be an array of integers, got float64",
-                 counts=np.array([3.0, 1.0]), k=1)
-            for m in ("peel", "limited_domain")
-        ),
+        case("limited_domain", TypeError, "counts must be an array of integers, got float64",
+             counts=np.array([3.0, 1.0]), k=1),
+        case("peel", TypeError, "monotone must be True or False, got int", monotone=1),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
             for m in ("peel", "limited_domain")

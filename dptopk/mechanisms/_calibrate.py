@@ -9,13 +9,17 @@ from typing import Any
 from dptopk._validate import positive
 from dptopk.accounting import step_epsilon, total_epsilon, winning_method
 
-__all__ = ["calibrate", "composition", "scale_of"]
+__all__ = ["PURE", "calibrate", "composition", "scale_of"]
+
+# The methods that hold for any pure DP step: what a mechanism that is not
+# bounded-range may be composed by.
+PURE = ("basic", "advanced", "optimal")
 
 
 def calibrate(
     epsilon: Any, epsilon_step: Any, *, steps: int, delta: float, method: str
 ) -> tuple[float, float]:
-    """Return (total epsilon, epsilon of each bounded-range step); one of them is given.
+    """Return (total epsilon, epsilon of each step); one of them is given.
 
     `delta` is what the composition may use of the total.
     """
@@ -40,8 +44,10 @@ def scale_of(epsilon_step: float, sensitivity: float = 1.0) -> float:
 
 
 @lru_cache(maxsize=4096)
-def composition(method: str, epsilon_step: float, steps: int, delta: float) -> str:
-    """Say how bounded-range steps were composed, for ``cost.theorem``."""
+def composition(
+    method: str, epsilon_step: float, steps: int, delta: float, kind: str = "bounded-range"
+) -> str:
+    """Say how steps were composed, for ``cost.theorem``."""
     if method == "best":
         method = winning_method(epsilon_step, steps, delta)
-    return f"{method} composition of {steps} bounded-range step{'s' if steps > 1 else ''}"
+    return f"{method} composition of {steps} {kind} step{'s' if steps > 1 else ''}"

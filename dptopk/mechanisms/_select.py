@@ -4,16 +4,84 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dptopk import _core
 from dptopk._counts import HEAD, Head, head_size
+from dptopk._validate import boolean, scores_array
+from dptopk.histogram import Histogram, known_histogram
 from dptopk.reference import race as exact
 from dptopk.rng import acquire, release
 
-__all__ = ["full_head", "head_of_scores", "select"]
+__all__ = ["Scores", "full_head", "head_of_scores", "scores_over", "select"]
+
+
+class Scores(NamedTuple):
+    """What a full-domain mechanism picks from: counts of a known domain, or scores.
+
+    histogram : the counts, or None
+    column : the scores, turned round if the least are wanted; or None: those of the histogram
+    monotone : whether a user moves all of them one way
+    """
+
+    histogram: Histogram | None
+    column: np.ndarray | None
+    monotone: bool
+
+    @property
+    def n_items(self) -> int:
+        """How many there are."""
+        return self.column.size if self.column is not None else len(self._counts)
+
+    def head(self, *, k: int, scale: float) -> Head:
+        """Cut for k picks at a noise scale."""
+        if self.column is not None:
+            return head_of_scores(self.column, k=k, scale=scale)
+        h = self._counts
+        keys, items = full_head(h.head, len(h), k=k, scale=scale)
+        return Head(keys, items, h.tail if keys.size < len(h) else None, False)
+
+    @property
+    def _counts(self) -> Histogram:
+        assert self.histogram is not None
+        return self.histogram
+
+    def labels_of(self, items: np.ndarray) -> tuple[Any, ...] | None:
+        """Return the labels of some items, or None if there are none."""
+        return None if self.histogram is None else self.histogram.labels_of(items)
+
+
+def scores_over(
+    counts: Any, mechanism: str, *, monotone: bool | None, k: int = 1, largest: bool = True
+) -> Scores:
+    """Check what a full-domain mechanism was given, for k picks.
+
+    A Histogram, or an array of integers, holds counts unless ``monotone=False``;
+    an array of floats holds scores, and is not monotone unless it is said to be.
+    """
+    largest = boolean("largest", largest)
+    if monotone is not None:
+        monotone = boolean("monotone", monotone)
+    histogram = column = None
+    if not isinstance(counts, Histogram):
+        counts = scores_array("counts", counts)
+        if monotone is False or counts.dtype.kind == "f":
+            column = counts
+    if column is None:
+        histogram = known_histogram(counts, mechanism)
+        if not largest:
+            column = histogram.counts
+            if column.min() < 0:
+                raise ValueError("counts must not be negative")
+    n_items = len(histogram) if histogram is not None else counts.size
+    if k > n_items:
+        raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")
+    if column is not None and not largest:
+        # The order turned round, exactly at any dtype: ~x = -x - 1 for integers.
+        column = -column if column.dtype.kind == "f" else ~column
+    return Scores(histogram, column, (histogram is not None) if monotone is None else monotone)
 
 
 def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:

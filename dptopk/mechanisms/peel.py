@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dptopk._counts import Head
-from dptopk._validate import integer, positive, probability, scores_array
-from dptopk.histogram import Histogram, known_histogram
+from dptopk._validate import integer, positive, probability
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
-from dptopk.mechanisms._select import full_head, head_of_scores, select
+from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
 
 __all__ = ["peel"]
@@ -25,7 +23,7 @@ def peel(
     delta: float = 0.0,
     epsilon_step: float | None = None,
     sensitivity: float = 1.0,
-    monotone: bool = True,
+    monotone: bool | None = None,
     method: str = "best",
     rng: Any = None,
 ) -> Release:
@@ -38,8 +36,8 @@ def peel(
     Parameters
     ----------
     counts : Histogram or array, shape (d,)
-        Users per item over a known domain. With ``monotone=False``, scores of
-        any real dtype and sign.
+        Users per item over a known domain. An array of floats holds scores,
+        and so does one of integers with ``monotone=False``: of any sign.
     k : int
         How many items to pick, 1 <= k <= d.
     epsilon : float
@@ -50,9 +48,9 @@ def peel(
         In place of `epsilon`: the epsilon of each pick; the cost follows.
     sensitivity : float, default 1
         How far one user can move a score.
-    monotone : bool, default True
-        Whether a user moves all scores one way, as counts do. Otherwise the
-        noise is doubled.
+    monotone : bool, optional
+        Whether a user moves all scores one way; otherwise the noise is
+        doubled. By default counts do, and scores do not.
     method : str, default "best"
         How the steps are composed; see `dptopk.accounting.total_epsilon`.
     rng : optional
@@ -87,27 +85,13 @@ def peel(
     k = integer("k", k)
     delta = probability("delta", delta, zero=True)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
-    h = scores = None
-    if monotone or isinstance(counts, Histogram):
-        h = known_histogram(counts, "peel")
-        n_items = len(h)
-    else:
-        scores = scores_array("counts", counts)
-        n_items = scores.size
-    if k > n_items:
-        raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")
+    scores = scores_over(counts, "peel", monotone=monotone, k=k)
     total, step = calibrate(epsilon, epsilon_step, steps=k, delta=delta, method=method)
-    scale = scale_of(step, sensitivity * (1.0 if monotone else 2.0))
-    if h is not None:
-        keys, items = full_head(h.head, n_items, k=k, scale=scale)
-        head = Head(keys, items, h.tail if keys.size < n_items else None, False)
-    else:
-        assert scores is not None
-        head = head_of_scores(scores, k=k, scale=scale)
-    picks, private = select(head, k=k, scale=scale, rng=rng)
+    scale = scale_of(step, sensitivity * (1.0 if scores.monotone else 2.0))
+    picks, private = select(scores.head(k=k, scale=scale), k=k, scale=scale, rng=rng)
     return Release(
         indices=picks,
-        labels=None if h is None else h.labels_of(picks),
+        labels=scores.labels_of(picks),
         ordered=True,
         complete=True,
         cost=Cost(total, delta, f"{THEOREM}; {composition(method, step, k, delta)}"),
@@ -118,7 +102,7 @@ def peel(
             "epsilon_step": step,
             "scale": scale,
             "sensitivity": sensitivity,
-            "monotone": monotone,
-            "n_items": n_items,
+            "monotone": scores.monotone,
+            "n_items": scores.n_items,
         },
     )

@@ -6,6 +6,7 @@ it as an argument, so that replays in several threads don't meet.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from threading import Lock
 from typing import Any
@@ -67,13 +68,19 @@ class Interval:
 
     def log(self) -> Interval:
         """Return the natural logarithm; the interval must not be negative."""
-        return self._with((self._log(self.ends[0], "f"), self._log(self.ends[1], "c")))
+        low = self._monotone(libmp.mpf_log, self.ends[0], "f")
+        return self._with((low, self._monotone(libmp.mpf_log, self.ends[1], "c")))
 
-    def _log(self, end: Any, rounding: str) -> Any:
+    def exp(self) -> Interval:
+        """Return the exponential."""
+        low = self._monotone(libmp.mpf_exp, self.ends[0], "f")
+        return self._with((low, self._monotone(libmp.mpf_exp, self.ends[1], "c")))
+
+    def _monotone(self, function: Callable[..., Any], end: Any, rounding: str) -> Any:
         # mpmath rounds an approximation good to some bits more, so that the true
         # value may lie just beyond: one unit in the last place is added.
         with _LOCK:
-            value = libmp.mpf_log(end, self.precision, rounding)
+            value = function(end, self.precision, rounding)
         unit = libmp.mpf_shift(libmp.mpf_abs(value), -self.precision)
         widen = libmp.mpf_sub if rounding == "f" else libmp.mpf_add
         return (

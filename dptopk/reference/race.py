@@ -79,7 +79,25 @@ def gumbel(s: Interval) -> Interval:
     return -s.log()
 
 
-LAWS = {"gumbel": gumbel}
+def exponential(s: Interval) -> Interval:
+    """Return F^-1(exp(-s)) of the standard exponential law: -ln(1 - exp(-s))."""
+    return -(Interval.exact(1, s.precision) - (-s).exp()).log()
+
+
+def laplace(s: Interval) -> Interval:
+    """Return F^-1(exp(-s)) of the standard Laplace law.
+
+    That is -ln(2 (1 - exp(-s))) above the median, where s < ln 2, and ln 2 - s
+    below it. Around the median one end comes from each.
+    """
+    ln_2 = Interval.exact(2, s.precision).log()
+    above, below = exponential(s) - ln_2, ln_2 - s
+    if ln_2.above(s):
+        return above
+    return below if s.above(ln_2) else Interval(below.ends[0], above.ends[1], s.precision)
+
+
+LAWS = {"gumbel": gumbel, "exponential": exponential, "laplace": laplace}
 
 
 @dataclasses.dataclass(frozen=True)
