@@ -106,7 +106,7 @@ class _Panels:
 
 def _tables(
     scores: Mapping[Any, float], scale: float, noise: str
-) -> tuple[_Panels, dict[Any, Noise]]:
+) -> tuple[_Panels, dict[Any, Any]]:
     panels = _Panels(list(scores.values()), scale)
     law = LAWS[noise]
     tables: dict[Any, Any] = {}
