@@ -326,3 +326,15 @@ def test_intervals_need_counts():
     for release in (release_of([1]), release_of([1], counts=np.array([4]))):
         with pytest.raises(ValueError, match=r"^the release has no counts"):
             release.intervals()
+
+
+def test_no_secure_randomness_no_counts(monkeypatch):
+    from dptopk import rng
+
+    def broken(count):
+        raise NotImplementedError
+
+    monkeypatch.setattr("os.urandom", broken)
+    monkeypatch.setattr(rng, "_free", [])
+    with pytest.raises(dp.RandomnessError):
+        counted()
