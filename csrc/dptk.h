@@ -239,7 +239,7 @@ enum { DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN };
  * error_factor: 1; tests widen the error bounds with more.
  * Outputs: out[n], each below 2^54 in size.
  * Returns DPTK_UNDECIDED if a whole part or a comparison cannot be certified in
- * doubles: about once in 2^49 / scale variates.
+ * doubles: with probability about scale / 2^47 a variate.
  * Cost: n times two or about five logarithms. */
 int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
                   int64_t *out);
