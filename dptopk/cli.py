@@ -234,7 +234,8 @@ def _check_peel(args: argparse.Namespace) -> None:
 
 def _limit(args: argparse.Namespace) -> int:
     """Return how many rows to ask of the engine, decided without the data."""
-    from dptopk.mechanisms.limited_domain import default_k_bar, private_limit
+    from dptopk.mechanisms._limited import default_k_bar
+    from dptopk.mechanisms.limited_domain import private_limit
 
     if isinstance(args.k_bar, int):
         return args.k_bar
