@@ -88,6 +88,11 @@ cdef extern from "dptk.h" nogil:
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
 
+    # ---- discrete.c
+    int DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN
+    int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
+                      int64_t *out)
+
     # ---- adaptive.c
     size_t dptk_adaptive_scratch(size_t m, size_t capacity)
     int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
