@@ -115,7 +115,8 @@ def _add_select(commands: Any) -> None:
     add("-k", "--k", type=int, default=10, help="how many items (default: 10)")
     add("--epsilon", type=float, required=True, help="the total budget")
     add("--delta", type=float, help="e.g. 1e-6; may be left out (0) for peel only")
-    add("--mechanism", choices=("limited_domain", "peel"), default="limited_domain")
+    mechanisms = ("limited_domain", "limited_domain_laplace", "peel")
+    add("--mechanism", choices=mechanisms, default="limited_domain")
     add("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
     add("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
     add("--domain", metavar="FILE", help="all items there are, one a line; required by peel")
@@ -248,9 +249,8 @@ def _run_mechanism(h: Any, args: argparse.Namespace) -> Any:
     budget = {"k": args.k, "epsilon": args.epsilon, "delta": args.delta or 0.0}
     if args.mechanism == "peel":
         return dptopk.peel(h, **budget)
-    return dptopk.limited_domain(
-        h, **budget, k_bar=args.k_bar, max_items_per_user=args.max_items_per_user
-    )
+    limited: Any = getattr(dptopk, args.mechanism)
+    return limited(h, **budget, k_bar=args.k_bar, max_items_per_user=args.max_items_per_user)
 
 
 def _print_release(release: Any, args: argparse.Namespace) -> None:

@@ -162,6 +162,8 @@ def test_peel_needs_and_uses_a_domain(run, events, domain):
 def test_limited_domain_takes_a_domain_and_a_bound(run, events, domain):
     argv = ["-k", 3, *BUDGET, "-q", "--domain", domain, "--max-items-per-user", 3]
     assert run("select", events, *argv) == (0, "apple\npear\n[red]plum\n", "")
+    laplace = ["--mechanism", "limited_domain_laplace"]
+    assert run("select", events, *argv, *laplace) == (0, "apple\npear\n[red]plum\n", "")
 
 
 def test_domain_labels_are_text_whatever_the_files_type(run, tmp_path):
@@ -241,6 +243,19 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         ([*BUDGET, "--k-bar", "x"], "argument --k-bar: must be an integer or private, got 'x'"),
         ([*BUDGET, "--max-items-per-user", "0"], "max_items_per_user must be"),
         ([*BUDGET, "--mechanism", "peel"], "peel needs a domain .* give --domain FILE"),
+        ([*BUDGET, "--mechanism", "limited_domain_laplace"], "max_items_per_user must be given"),
+        (
+            [
+                *BUDGET,
+                "--mechanism",
+                "limited_domain_laplace",
+                "--max-items-per-user",
+                "2",
+                "--k-bar",
+                "private",
+            ],
+            "k_bar must be an integer or None",
+        ),
         ([*BUDGET, "--mechanism", "top"], "argument --mechanism: invalid choice: 'top'"),
         ([*BUDGET, "--eps", "1"], "unrecognized arguments: --eps 1"),
         ([*BUDGET, "--item", "user"], "--user and --item must name two different columns"),
