@@ -12,6 +12,7 @@ from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDoma
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
+from dptopk.mechanisms.noisy_counts import noisy_counts
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
 from dptopk.release import Cost, Release
@@ -36,6 +37,7 @@ __all__ = [
     "argtopk",
     "limited_domain",
     "limited_domain_laplace",
+    "noisy_counts",
     "noisy_topk",
     "peel",
     "verify",

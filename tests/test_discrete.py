@@ -2,10 +2,12 @@
 
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
 from dptopk import SeededRng, _core, discrete
+from dptopk.accounting.compositions import epsilon_of_rho
 from dptopk.reference import discrete as exact
 from dptopk.reference.race import Tape
 
@@ -122,3 +124,127 @@ def test_scales_are_exact_numbers():
         tape = Tape(_core.TapeSource(words).read, lambda n: [0] * n)
         by_fraction = [exact.SAMPLERS[noise](tape, Fraction(0.1)) for _ in range(9)]
         assert by_fraction == reference(words, 9, 0.1, noise)
+
+
+# ---- tails and calibration, against mpmath
+
+
+def weights(scale, first, last):
+    """exp(-x^2 / (2 scale^2)) with 30 digits."""
+    s = mpmath.mpf(scale)
+    return [mpmath.exp(-((x / s) ** 2) / 2) for x in range(first, last + 1)]
+
+
+def exact_log_tail(noise, scale, m):
+    if noise == "laplace":
+        q = mpmath.exp(-1 / mpmath.mpf(scale))
+        return mpmath.log(2 * q**m / (1 + q))
+    reach = int(12 * scale) + 4
+    whole = 1 + 2 * sum(weights(scale, 1, reach))
+    return mpmath.log(2 * sum(weights(scale, m, m + reach)) / whole)
+
+
+@pytest.mark.parametrize("noise", discrete.NOISES)
+@pytest.mark.parametrize("scale", [2.0**-50, 0.01, 0.3, 1.0, 3.0, 7.5, 63.9, 64.0, 65.5, 250.0])
+def test_tails_are_above_the_exact_ones_and_near(noise, scale):
+    with mpmath.workdps(30):
+        for m in (1, 2, 3, 7, 32, 63, 64, 65, 100, 251, 1000):
+            if m / scale > 1e150:  # past the range of doubles
+                continue
+            exact_log, bound = exact_log_tail(noise, scale, m), discrete.log_tail(noise, scale, m)
+            assert exact_log <= bound <= 0
+            coarse = noise == "gaussian" and scale >= discrete.SUMMED
+            near = 1e-4 * (1 + (m / scale) ** 2) if coarse else 2e-12 * (1 + abs(exact_log))
+            assert bound - exact_log <= near
+    assert discrete.log_tail(noise, scale, 0) == discrete.log_tail(noise, scale, -3) == 0.0
+
+
+@pytest.mark.parametrize("noise", discrete.NOISES)
+@pytest.mark.parametrize("scale", [0.3, 1.0, 7.5, 100.0])
+@pytest.mark.parametrize("confidence", [0.01, 0.5, 0.95, 0.999999, 1 - 2.0**-53])
+def test_margins_are_the_smallest(noise, scale, confidence):
+    m = discrete.margin(noise, scale, confidence)
+    with mpmath.workdps(30):
+        most = mpmath.log(1 - mpmath.mpf(confidence))
+        assert exact_log_tail(noise, scale, m + 1) <= most
+        assert m == 0 or exact_log_tail(noise, scale, m) > most
+
+
+@pytest.mark.parametrize("noise", discrete.NOISES)
+def test_margins_of_large_scales(noise):
+    """There the law is all but continuous."""
+    for scale in (1e6, 2.0**50):
+        m = discrete.margin(noise, scale, 0.95)
+        assert m / scale == pytest.approx({"laplace": 2.995732, "gaussian": 1.959964}[noise], 1e-6)
+
+
+def test_variances():
+    for noise in discrete.NOISES:
+        for scale in (0.3, 1.0, 7.5, 70.0):
+            law = exact.LAWS[noise](scale)
+            expected = sum(x * x * p for x, p in law.items())
+            assert discrete.variance(noise, scale) == pytest.approx(expected, rel=1e-9)
+        assert discrete.variance(noise, 2.0**-50) == 0.0
+    assert discrete.variance("laplace", 1e6) == pytest.approx(2e12)
+
+
+def test_laplace_scales_are_the_least_that_hold():
+    for epsilon in (1e-9, 0.1, 0.3, 1.0, 3.0, 7.7):
+        for moved in (1, 2, 3, 100):
+            scale = discrete.laplace_scale(epsilon, moved)
+            assert Fraction(scale) * Fraction(epsilon) >= moved
+            assert Fraction(np.nextafter(scale, 0)) * Fraction(epsilon) < moved
+    assert discrete.laplace_scale(1e300, 1) == discrete.LOWEST
+    for epsilon in (1e-20, 1e-320):
+        with pytest.raises(ValueError, match=r"^epsilon is too small: the noise scale is past"):
+            discrete.laplace_scale(epsilon, 1)
+
+
+def exact_delta(sigma, epsilon, m):
+    """Sum over s of P(S = s) max(0, 1 - exp(epsilon - loss)), S the sum of m noises."""
+    reach = int(12 * sigma) + 3
+    chances = weights(sigma, -reach, reach)
+    one = np.array([float(w / sum(chances)) for w in chances])
+    law = one
+    for _ in range(m - 1):
+        law = np.convolve(law, one)
+    loss = (2 * np.arange(-reach * m, reach * m + 1) + m) / (2 * sigma * sigma)
+    return float((law * -np.expm1(np.minimum(0.0, epsilon - loss))).sum())
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 10, 30])
+@pytest.mark.parametrize("sigma", [0.3, 0.5, 1.0, 2.0, 5.0, 20.0])
+def test_delta_is_above_the_exact_one_and_near_where_noise_is_not_small(sigma, m):
+    for epsilon in (0.1, 1.0, 3.0):
+        expected = exact_delta(sigma, epsilon, m)
+        bound = discrete.gaussian_delta(sigma, epsilon, m)
+        assert bound >= expected * (1 - 1e-12)
+        if m == 1 or sigma * sigma >= 2.5 * m:
+            assert bound <= expected * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize("m", [1, 2, 5, 40])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-3), (3.0, 1e-9)])
+def test_sigmas_hold_and_are_smaller_than_zcdp_needs(epsilon, delta, m):
+    sigma = discrete.gaussian_sigma(epsilon, delta, m)
+    if sigma < 30:  # else the convolution takes long
+        assert exact_delta(sigma, epsilon, m) <= delta * (1 + 1e-9)
+        assert exact_delta(0.999 * sigma, epsilon, m) > delta
+    assert epsilon_of_rho(m / (2 * sigma * sigma), delta) > 1.02 * epsilon
+
+
+def test_sigmas_by_zcdp_where_sums_would_be_long():
+    for epsilon, delta, m in [(1e-4, 1e-6, 1), (1.0, 1e-6, 10**6), (0.5, 1e-300, 10**5)]:
+        sigma = discrete.gaussian_sigma(epsilon, delta, m)
+        assert sigma * m**0.5 > discrete.MOST_SIGMA
+        rho = m / (2 * sigma * sigma)
+        assert epsilon_of_rho(rho * (1 - 1e-15), delta) <= epsilon
+        assert epsilon_of_rho(rho * (1 + 1e-9), delta) > epsilon
+
+
+@pytest.mark.parametrize("m", [1, 2, 1000])
+@pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0, 700.0, 1e6, 1e300])
+@pytest.mark.parametrize("delta", [1e-300, 1e-9, 0.5, 1 - 2.0**-53])
+def test_any_budget_has_a_sigma(epsilon, delta, m):
+    sigma = discrete.gaussian_sigma(epsilon, delta, m)
+    assert discrete.LOWEST <= sigma <= discrete.HIGHEST

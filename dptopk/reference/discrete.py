@@ -8,8 +8,9 @@ integers: nothing is rounded and nothing overflows.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +20,7 @@ from mpmath import libmp
 from dptopk.reference.interval import Interval
 from dptopk.reference.race import Exponential, Tape
 
-__all__ = ["LAWS", "gaussian_law", "laplace_law", "naive_sample", "sample"]
+__all__ = ["LAWS", "counts_law", "gaussian_law", "laplace_law", "naive_sample", "sample"]
 
 LEAST = 1e-15  # what the laws below leave out at each end
 
@@ -118,6 +119,34 @@ LAWS: dict[str, Callable[[float], dict[int, float]]] = {
     "laplace": laplace_law,
     "gaussian": gaussian_law,
 }
+
+
+def counts_law(
+    counts: Sequence[int], *, scale: float, noise: str, low: int, high: int
+) -> dict[tuple[int, ...], float]:
+    """Chance of every noisy version of some counts, each held within [low, high].
+
+    What lies beyond an end counts there: that is said of the result of the
+    mechanism, and costs no privacy.
+
+    Examples
+    --------
+    >>> from dptopk.reference import discrete
+    >>> law = discrete.counts_law([0], scale=1.0, noise="laplace", low=-1, high=1)
+    >>> {values: round(p, 3) for values, p in law.items()}
+    {(-1,): 0.269, (0,): 0.462, (1,): 0.269}
+    """
+    chances = LAWS[noise](scale)
+    laws: list[dict[int, float]] = []
+    for count in counts:
+        held = dict.fromkeys(range(low, high + 1), 0.0)
+        for x, chance in chances.items():
+            held[min(max(low, count + x), high)] += chance
+        laws.append(held)
+    return {
+        values: math.prod(law[value] for law, value in zip(laws, values, strict=True))
+        for values in itertools.product(range(low, high + 1), repeat=len(laws))
+    }
 
 
 def naive_sample(
