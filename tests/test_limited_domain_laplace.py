@@ -8,6 +8,7 @@ import pytest
 
 import dptopk as dp
 from dptopk import SeededRng, _core
+from dptopk.discrete import margin
 from dptopk.mechanisms.limited_domain_laplace import integer_threshold, steps, threshold
 from dptopk.reference import limited_domain_laplace as reference
 
@@ -168,6 +169,25 @@ def test_equal_noisy_counts_stand_in_random_order():
         first[release(rows, k=1, epsilon=1000.0, release_counts=True, rng=rng).labels[0]] += 1
     # Noise of scale 1/500 is 0: all three are equal. 6 standard deviations.
     assert (abs(first - 200) < 6 * math.sqrt(600 * 2 / 9)).all()
+
+
+def test_intervals_hold_although_the_largest_noises_were_picked():
+    """1,000 equal counts: what is picked is far off, and within the interval all the same."""
+    counts, held, narrow = np.full(1000, 500), 0, 0
+    rng = SeededRng(6)
+    for _ in range(200):
+        r = release(counts, k=5, k_bar=1000, epsilon=200.0, delta=0.9, max_items_per_user=1000,
+                    release_counts=True, rng=rng)  # fmt: skip
+        low, high = r.intervals(0.9).T
+        held += bool(((low <= 500) & (high >= 500)).all())
+        narrow += bool(
+            (r.counts > 500 + margin("laplace", r.parameters["counts_scale"], 0.9)).any()
+        )
+    # At least 180 of 200 are held, up to 6 standard deviations; one noise's margin would not do.
+    assert held >= 180 - 6 * math.sqrt(200 * 0.09)
+    assert narrow == 200
+    with pytest.raises(ValueError, match=r"^confidence is too near 1"):
+        r.intervals(1 - 2**-53)
 
 
 def test_counts_at_the_end_of_the_range():

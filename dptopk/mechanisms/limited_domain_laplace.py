@@ -99,8 +99,9 @@ def limited_domain_laplace(
     missing from the top k_bar+1 count 0. Equal noisy counts stand in random
     order.
 
-    The noisy counts are those that were the largest: on average too high. For
-    counts to reckon with, take noise that did not select.
+    The noisy counts are those that came out largest: on average too high, and
+    the wider intervals of `Release.intervals` take that in. `noisy_counts`
+    costs more and has noise that did not select.
 
     Examples
     --------
@@ -134,8 +135,9 @@ def limited_domain_laplace(
     m = movable(h, k_bar, user)
     keys, items, next_count = h.cut(k_bar)  # before the first draw: a bad count is an error
     lift: float
-    noisy = None
+    noisy, counted = None, {}
     if release_counts:
+        counted = {"counts_noise": "laplace", "counts_scale": scale, "counts_among": tops}
         lift = integer_threshold(m, delta, scale)
         positions, noisy, private = _noisy_picks(keys, next_count + 1 + lift, k, scale, rng)
         picks, complete = items[positions], positions.size == k
@@ -163,6 +165,7 @@ def limited_domain_laplace(
             "epsilon_step": step,
             "scale": scale,
             "threshold": lift,
+            **counted,
         },
     )
 
