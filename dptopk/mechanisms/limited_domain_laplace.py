@@ -21,7 +21,6 @@ from dptopk.release import Cost, Release
 __all__ = ["integer_threshold", "limited_domain_laplace", "steps", "threshold"]
 
 THEOREM = "Durfee and Rogers 2019, limited domain with Laplace noise, in its tighter form"
-INT64_MAX = 2**63 - 1
 
 
 def limited_domain_laplace(
@@ -223,10 +222,10 @@ def _noisy_picks(
     BOT wins ties: its threshold is for P(X - Y > T). Other ties are left to
     chance: positions in a truncated histogram are ranks.
     """
-    values = np.zeros(counts.size + 1, np.int64)  # the last is BOT's noise alone: bot is any size
+    values = np.zeros(counts.size + 1, np.int64)  # BOT's noise last, alone: bot may be any size
     values[:-1] = counts
     noisy, private = add_noise(values, "laplace", scale, rng)
-    bot, noisy = min(bot + int(noisy[-1]), INT64_MAX), noisy[:-1]
+    bot, noisy = bot + int(noisy[-1]), noisy[:-1]
     above = np.flatnonzero(noisy > bot)
     order = above[np.argsort(~noisy[above], kind="stable")]  # ~x falls with x, and never wraps
     if order.size > k:
@@ -234,10 +233,9 @@ def _noisy_picks(
     values = noisy[order]
     if (values[1:] == values[:-1]).any():
         zeros = np.zeros(order.size, np.int64)
-        shuffled, safe = select(
+        shuffled, _ = select(
             Head(zeros, np.sort(order), None, False), k=order.size, scale=1.0, rng=rng
         )
-        private = private and safe
         order = shuffled[np.argsort(~noisy[shuffled], kind="stable")]
     order = order[:k]
     return order, noisy[order], private
