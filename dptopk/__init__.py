@@ -11,6 +11,7 @@ from dptopk.argtopk import argtopk
 from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
+from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
 from dptopk.mechanisms.noisy_counts import noisy_counts
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
@@ -35,6 +36,7 @@ __all__ = [
     "accounting",
     "argtopk",
     "limited_domain",
+    "limited_domain_laplace",
     "noisy_counts",
     "noisy_topk",
     "peel",

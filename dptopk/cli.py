@@ -117,7 +117,8 @@ def _add_select(commands: Any) -> None:
     add("-k", "--k", type=int, default=10, help="how many items (default: 10)")
     add("--epsilon", type=float, required=True, help="the total budget")
     add("--delta", type=float, help="e.g. 1e-6; may be left out (0) for peel only")
-    add("--mechanism", choices=("limited_domain", "peel"), default="limited_domain")
+    mechanisms = ("limited_domain", "limited_domain_laplace", "peel")
+    add("--mechanism", choices=mechanisms, default="limited_domain")
     add("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
     add("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
     add("--domain", metavar="FILE", help="all items there are, one a line; required by peel")
@@ -256,7 +257,8 @@ def _check_counts(args: argparse.Namespace) -> None:
 
 def _limit(args: argparse.Namespace) -> int:
     """Return how many rows to ask of the engine, decided without the data."""
-    from dptopk.mechanisms.limited_domain import default_k_bar, private_limit
+    from dptopk.mechanisms._limited import default_k_bar
+    from dptopk.mechanisms.limited_domain import private_limit
 
     if isinstance(args.k_bar, int):
         return args.k_bar
@@ -270,9 +272,8 @@ def _run_mechanism(h: Any, args: argparse.Namespace) -> Any:
     if args.mechanism == "peel":
         release = dptopk.peel(h, **budget)
     else:
-        release = dptopk.limited_domain(
-            h, **budget, k_bar=args.k_bar, max_items_per_user=args.max_items_per_user
-        )
+        limited: Any = getattr(dptopk, args.mechanism)
+        release = limited(h, **budget, k_bar=args.k_bar, max_items_per_user=args.max_items_per_user)
     if args.counts_epsilon is None:
         return release
     return dptopk.noisy_counts(

@@ -137,12 +137,15 @@ class Release:
         return len(self) + (not self.complete)
 
     def intervals(self, confidence: float = 0.95) -> np.ndarray:
-        """Return confidence intervals of the true counts, from `noisy_counts`.
+        """Return confidence intervals of the true counts, where noisy ones were released.
 
         Each holds its item's true count with at least this probability, over
-        the noise of the counts, whatever was picked: the noise of the picks is
-        another. All n at once are held with probability 1 - n (1 - confidence)
-        at least.
+        the noise of the counts. After `noisy_counts` that is so whatever was
+        picked: the noise of the picks is another; and all n at once are held
+        with probability 1 - n (1 - confidence) at least. Of counts whose noise
+        did the picking (``limited_domain_laplace(..., release_counts=True)``)
+        the largest noises were picked: these intervals are wider, such that with
+        this probability the counts of all who took part are held at once.
 
         Parameters
         ----------
@@ -160,7 +163,7 @@ class Release:
         TypeError
             If `confidence` is not a real number.
         ValueError
-            If it is not in (0, 1), or there are no counts of `noisy_counts`.
+            If it is not in (0, 1) or too near 1, or there are no noisy counts.
 
         Examples
         --------
@@ -174,7 +177,10 @@ class Release:
         noise = self.parameters.get("counts_noise")
         if self.counts is None or noise is None:
             raise ValueError("the release has no counts; noisy_counts adds them")
-        reach = margin(noise, self.parameters["counts_scale"], confidence)
+        each = 1.0 - (1.0 - confidence) / self.parameters.get("counts_among", 1)
+        if each == 1.0:
+            raise ValueError(f"confidence is too near 1, got {confidence}")
+        reach = margin(noise, self.parameters["counts_scale"], each)
         # As Python integers: near the ends of int64 these sums would wrap.
         ends = [
             (max(0, count - reach), min(max(0, count + reach), 2**63 - 1))

@@ -173,7 +173,8 @@ def test_the_engine_returns_no_more_than_k_bar_rows(run, events, monkeypatch, k_
 
     monkeypatch.setattr(dptopk.Histogram, "truncated", spy)
     code, out, _ = run("select", events, "-k", 3, *BUDGET, "-q", *k_bar)
-    from dptopk.mechanisms.limited_domain import default_k_bar, private_limit
+    from dptopk.mechanisms._limited import default_k_bar
+    from dptopk.mechanisms.limited_domain import private_limit
 
     limit = {"7": 7, "private": private_limit(3)}.get((k_bar or [""])[-1], default_k_bar(3))
     assert (code, out) == (0, "apple\npear\n[red]plum\n")
@@ -203,6 +204,8 @@ def test_peel_needs_and_uses_a_domain(run, events, domain):
 def test_limited_domain_takes_a_domain_and_a_bound(run, events, domain):
     argv = ["-k", 3, *BUDGET, "-q", "--domain", domain, "--max-items-per-user", 3]
     assert run("select", events, *argv) == (0, "apple\npear\n[red]plum\n", "")
+    laplace = ["--mechanism", "limited_domain_laplace"]
+    assert run("select", events, *argv, *laplace) == (0, "apple\npear\n[red]plum\n", "")
 
 
 def test_domain_labels_are_text_whatever_the_files_type(run, tmp_path):
@@ -283,6 +286,19 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         ([*BUDGET, "--k-bar", "x"], "argument --k-bar: must be an integer or private, got 'x'"),
         ([*BUDGET, "--max-items-per-user", "0"], "max_items_per_user must be"),
         ([*BUDGET, "--mechanism", "peel"], "peel needs a domain .* give --domain FILE"),
+        ([*BUDGET, "--mechanism", "limited_domain_laplace"], "max_items_per_user must be given"),
+        (
+            [
+                *BUDGET,
+                "--mechanism",
+                "limited_domain_laplace",
+                "--max-items-per-user",
+                "2",
+                "--k-bar",
+                "private",
+            ],
+            "k_bar must be an integer or None",
+        ),
         ([*BUDGET, "--mechanism", "top"], "argument --mechanism: invalid choice: 'top'"),
         ([*BUDGET, "--eps", "1"], "unrecognized arguments: --eps 1"),
         ([*BUDGET, "--item", "user"], "--user and --item must name two different columns"),

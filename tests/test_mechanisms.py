@@ -15,6 +15,9 @@ MECHANISMS = {
     "limited_domain": lambda counts=COUNTS, **changes: dp.limited_domain(
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
+    "limited_domain_laplace": lambda counts=COUNTS, **changes: dp.limited_domain_laplace(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, "max_items_per_user": 2, **changes}
+    ),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
@@ -25,25 +28,29 @@ def case(mechanism, error, message, **changes):
     return pytest.param(mechanism, changes, error, message, id=f"{mechanism}-{message[:40]}")
 
 
+BUDGETED = ("peel", "limited_domain", "limited_domain_laplace")
+LIMITED = ("limited_domain", "limited_domain_laplace")
+
+
 @pytest.mark.parametrize(
     ("mechanism", "changes", "error", "message"),
     [
         *(
             case(m, ValueError, f"epsilon must be a finite number > 0, got {bad}", epsilon=bad)
-            for m in ("peel", "limited_domain")
+            for m in BUDGETED
             for bad in (-1, 0, math.nan, math.inf)
         ),
         *(
             case(m, TypeError, "epsilon must be a real number, got str", epsilon="1")
-            for m in ("peel", "limited_domain")
+            for m in BUDGETED
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon_step=1.0)
-            for m in ("peel", "limited_domain")
+            for m in BUDGETED
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon=None)
-            for m in ("peel", "limited_domain")
+            for m in BUDGETED
         ),
         *(
             case(m, ValueError, "k must be an integer >= 1, got 0", k=0)
@@ -53,14 +60,14 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in MECHANISMS),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
-            for m in ("peel", "limited_domain")
+            for m in BUDGETED
         ),
-        case("limited_domain", TypeError, "counts must be an array of integers, got float64",
-             counts=np.array([3.0, 1.0]), k=1),
+        *(case(m, TypeError, "counts must be an array of integers, got float64",
+             counts=np.array([3.0, 1.0]), k=1) for m in LIMITED),
         case("peel", TypeError, "monotone must be True or False, got int", monotone=1),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
-            for m in ("peel", "limited_domain")
+            for m in BUDGETED
         ),
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
@@ -75,21 +82,22 @@ def case(mechanism, error, message, **changes):
              counts=[1.0, math.nan]),
         case("peel", ValueError, "counts must not contain infinite", monotone=False,
              counts=[1.0, -math.inf]),
-        case("limited_domain", ValueError, r"counts must be below 2\*\*63 - 1",
-             counts=np.array([2**63 - 1] * 3), k_bar=2),
-        case("limited_domain", ValueError, r"delta must be in \(0, 1\), got 0", delta=0),
-        case("limited_domain", ValueError, r"delta must be in \(0, 1\), got nan", delta=math.nan),
-        case("limited_domain", ValueError, "k must be at most k_bar = 1, got 2", k_bar=1),
-        case("limited_domain", ValueError, "k_bar must be an integer >= 1, got 0", k_bar=0),
-        case("limited_domain", TypeError, "k_bar must be an integer, got float", k_bar=5.0),
+        *(case(m, ValueError, r"counts must be below 2\*\*63 - 1",
+             counts=np.array([2**63 - 1] * 3), k_bar=2) for m in LIMITED),
+        *(case(m, ValueError, r"delta must be in \(0, 1\), got 0", delta=0) for m in LIMITED),
+        *(case(m, ValueError, r"delta must be in \(0, 1\), got nan", delta=math.nan)
+          for m in LIMITED),
+        *(case(m, ValueError, "k must be at most k_bar = 1, got 2", k_bar=1) for m in LIMITED),
+        *(case(m, ValueError, "k_bar must be an integer >= 1, got 0", k_bar=0) for m in LIMITED),
+        *(case(m, TypeError, "k_bar must be an integer, got float", k_bar=5.0) for m in LIMITED),
         case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
              k_bar="secret"),
-        case("limited_domain", ValueError, "max_items_per_user must be an integer >= 1, got 0",
-             max_items_per_user=0),
-        case("limited_domain", ValueError, "k_bar must be at most 3, where the histogram",
-             counts=dp.Histogram(COUNTS).truncate(3), k_bar=4),
-        case("limited_domain", ValueError, "k must be at most 1, where the histogram",
-             counts=dp.Histogram(COUNTS).truncate(1)),
+        *(case(m, ValueError, "max_items_per_user must be an integer >= 1, got 0",
+             max_items_per_user=0) for m in LIMITED),
+        *(case(m, ValueError, "k_bar must be at most 3, where the histogram",
+             counts=dp.Histogram(COUNTS).truncate(3), k_bar=4) for m in LIMITED),
+        *(case(m, ValueError, "k must be at most 1, where the histogram",
+             counts=dp.Histogram(COUNTS).truncate(1)) for m in LIMITED),
         case("noisy_topk", ValueError, "scale must be a finite number > 0, got 0", scale=0),
         case("noisy_topk", ValueError, "scores must not contain NaN", counts=[1.0, math.nan]),
         case("noisy_topk", ValueError, "scores must not contain infinite", counts=[1.0, math.inf]),
@@ -107,7 +115,7 @@ def test_bad_input(mechanism, changes, error, message, monkeypatch):
         MECHANISMS[mechanism](**changes)
 
 
-@pytest.mark.parametrize("name", ["peel", "limited_domain"])
+@pytest.mark.parametrize("name", BUDGETED)
 def test_no_secure_randomness_no_release(name, monkeypatch):
     from dptopk import rng
 
@@ -124,7 +132,7 @@ def test_no_secure_randomness_no_release(name, monkeypatch):
 def test_any_integer_dtype_and_layout_draws_alike(dtype):
     """Array or Histogram, any dtype, any stride: the same seed, the same release."""
     counts = np.repeat(COUNTS, 2)[::2].astype(dtype)
-    for name in ("peel", "limited_domain"):
+    for name in BUDGETED:
         mechanism = MECHANISMS[name]
         release = mechanism(COUNTS, rng=SeededRng(4))
         assert mechanism(counts, rng=SeededRng(4)) == release
