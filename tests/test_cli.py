@@ -14,8 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import dptopk
-from dptopk import cli
-from dptopk.cli import main
+from dptopk.cli import main, select
 from dptopk.sources import files
 
 pytest.importorskip("duckdb")
@@ -234,21 +233,25 @@ def fake_release(**changes):
 
 
 def test_sets_are_marked_as_unordered(capsys):
-    cli._print_release(fake_release(ordered=False), SimpleNamespace(json=False, quiet=False, k=1))
+    select._print_release(
+        fake_release(ordered=False), SimpleNamespace(json=False, quiet=False, k=1)
+    )
     out = capsys.readouterr().out
     assert "item (in no order)" in out
     assert "rank" not in out
 
 
 def test_insecure_noise_is_said_plainly(capsys):
-    cli._print_release(fake_release(private=False), SimpleNamespace(json=False, quiet=False, k=1))
+    select._print_release(
+        fake_release(private=False), SimpleNamespace(json=False, quiet=False, k=1)
+    )
     assert "NOT PRIVATE" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("quiet", [True, False])
 def test_labels_cannot_drive_the_terminal(capsys, quiet):
     release = fake_release(labels=["\x1b[31mred\nnext\u202e [bold]b"])
-    cli._print_release(release, SimpleNamespace(json=False, quiet=quiet, k=1))
+    select._print_release(release, SimpleNamespace(json=False, quiet=quiet, k=1))
     assert r"\x1b[31mred\nnext\u202e [bold]b" in capsys.readouterr().out
 
 
