@@ -15,10 +15,15 @@ MECHANISMS = {
     "limited_domain": lambda counts=COUNTS, **changes: dp.limited_domain(
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
+    "noisy_max": lambda counts=COUNTS, **changes: dp.noisy_max(counts, **{"epsilon": 1, **changes}),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
 }
+
+
+OF_K = [m for m in MECHANISMS if m != "noisy_max"]
+FULL_DOMAIN = ["peel", "noisy_max"]  # of counts or scores
 
 
 def case(mechanism, error, message, **changes):
@@ -30,12 +35,12 @@ def case(mechanism, error, message, **changes):
     [
         *(
             case(m, ValueError, f"epsilon must be a finite number > 0, got {bad}", epsilon=bad)
-            for m in ("peel", "limited_domain")
+            for m in (*FULL_DOMAIN, "limited_domain")
             for bad in (-1, 0, math.nan, math.inf)
         ),
         *(
             case(m, TypeError, "epsilon must be a real number, got str", epsilon="1")
-            for m in ("peel", "limited_domain")
+            for m in (*FULL_DOMAIN, "limited_domain")
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon_step=1.0)
@@ -47,34 +52,76 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, ValueError, "k must be an integer >= 1, got 0", k=0)
-            for m in MECHANISMS
+            for m in OF_K
         ),
-        *(case(m, TypeError, "k must be an integer, got float", k=2.0) for m in MECHANISMS),
-        *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in MECHANISMS),
+        *(case(m, TypeError, "k must be an integer, got float", k=2.0) for m in OF_K),
+        *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in OF_K),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
             for m in ("peel", "limited_domain")
         ),
         case("limited_domain", TypeError, "counts must be an array of integers, got float64",
              counts=np.array([3.0, 1.0]), k=1),
-        case("peel", TypeError, "monotone must be True or False, got int", monotone=1),
+        *(
+            case("noisy_max", ValueError, "counts must not be negative",
+                 counts=np.array([3, -1]), largest=largest)
+            for largest in (True, False)
+        ),
+        *(
+            case(m, TypeError, "monotone must be True or False, got int", monotone=1)
+            for m in FULL_DOMAIN
+        ),
+        *(
+            case(m, TypeError, "largest must be True or False, got str", largest="no")
+            for m in ("noisy_max",)
+        ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
-            for m in ("peel", "limited_domain")
+            for m in (*FULL_DOMAIN, "limited_domain")
         ),
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
             case(m, ValueError, "method must be one of", method="magic")
             for m in ("peel", "limited_domain")
         ),
-        case("peel", ValueError, "k must be at most the number of items, 7; got 8", k=8),
-        case("peel", ValueError, r"delta must be in \[0, 1\), got 1", delta=1),
-        case("peel", ValueError, r"delta must be in \[0, 1\), got -0.1", delta=-0.1),
-        case("peel", ValueError, "sensitivity must be a finite number > 0", sensitivity=0),
-        case("peel", ValueError, "counts must not contain NaN", monotone=False,
-             counts=[1.0, math.nan]),
-        case("peel", ValueError, "counts must not contain infinite", monotone=False,
-             counts=[1.0, -math.inf]),
+        *(
+            case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
+            for m in ("peel",)
+        ),
+        *(
+            case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
+            for m in ("peel",)
+            for bad in (1, -0.1)
+        ),
+        *(
+            case(m, ValueError, "sensitivity must be a finite number > 0", sensitivity=bad)
+            for m in FULL_DOMAIN
+            for bad in (0, math.nan, math.inf)
+        ),
+        *(
+            case(m, ValueError, f"counts must not contain {what}",
+                 counts=np.array([1.0, bad, 2.0], dtype), **changes)
+            for m in FULL_DOMAIN
+            for dtype in ("f2", "f4", "f8")
+            for what, bad in (("NaN", math.nan), ("infinite", math.inf), ("infinite", -math.inf))
+            for changes in ({"monotone": False}, {})
+        ),
+        *(
+            case(m, TypeError, "counts must be an array of integers or floats", counts=counts)
+            for m in FULL_DOMAIN
+            for counts in ([1j, 2j], ["1", "2"], [True, False], [None, 1.0])
+        ),
+        *(
+            case(m, dp.UnknownDomainError, f"{m} is private only over a domain fixed before",
+                 counts=dp.Histogram.truncated([3, 1], ["a", "b"], next_count=0, k_bar=2))
+            for m in FULL_DOMAIN
+        ),
+        *(
+            case(m, ValueError, f"{m} needs all counts", counts=dp.Histogram(COUNTS).truncate(3))
+            for m in FULL_DOMAIN
+        ),
+        case("noisy_max", ValueError, "noise must be one of .*, laplace, got 'pink'", noise="pink"),
+        case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
         case("limited_domain", ValueError, r"counts must be below 2\*\*63 - 1",
              counts=np.array([2**63 - 1] * 3), k_bar=2),
         case("limited_domain", ValueError, r"delta must be in \(0, 1\), got 0", delta=0),
@@ -107,7 +154,7 @@ def test_bad_input(mechanism, changes, error, message, monkeypatch):
         MECHANISMS[mechanism](**changes)
 
 
-@pytest.mark.parametrize("name", ["peel", "limited_domain"])
+@pytest.mark.parametrize("name", [*FULL_DOMAIN, "limited_domain"])
 def test_no_secure_randomness_no_release(name, monkeypatch):
     from dptopk import rng
 
