@@ -6,13 +6,14 @@ came out and what it cost.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from dptopk import accounting
+from dptopk import accounting, utility
 from dptopk.argtopk import argtopk
 from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_max import noisy_max
 from dptopk.mechanisms.noisy_topk import noisy_topk
+from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng
@@ -37,6 +38,8 @@ __all__ = [
     "limited_domain",
     "noisy_max",
     "noisy_topk",
+    "oneshot",
     "peel",
+    "utility",
     "verify",
 ]

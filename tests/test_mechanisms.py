@@ -16,6 +16,9 @@ MECHANISMS = {
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
     "noisy_max": lambda counts=COUNTS, **changes: dp.noisy_max(counts, **{"epsilon": 1, **changes}),
+    "oneshot": lambda counts=COUNTS, **changes: dp.oneshot(
+        counts, **{"k": 2, "epsilon": 1, **changes}
+    ),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
@@ -23,7 +26,7 @@ MECHANISMS = {
 
 
 OF_K = [m for m in MECHANISMS if m != "noisy_max"]
-FULL_DOMAIN = ["peel", "noisy_max"]  # of counts or scores
+FULL_DOMAIN = ["peel", "noisy_max", "oneshot"]  # of counts or scores
 
 
 def case(mechanism, error, message, **changes):
@@ -58,7 +61,7 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in OF_K),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "oneshot")
         ),
         case("limited_domain", TypeError, "counts must be an array of integers, got float64",
              counts=np.array([3.0, 1.0]), k=1),
@@ -73,7 +76,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, TypeError, "largest must be True or False, got str", largest="no")
-            for m in ("noisy_max",)
+            for m in ("noisy_max", "oneshot")
         ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
@@ -82,15 +85,15 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
             case(m, ValueError, "method must be one of", method="magic")
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "oneshot")
         ),
         *(
             case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
-            for m in ("peel",)
+            for m in ("peel", "oneshot")
         ),
         *(
             case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
-            for m in ("peel",)
+            for m in ("peel", "oneshot")
             for bad in (1, -0.1)
         ),
         *(
@@ -137,6 +140,41 @@ def case(mechanism, error, message, **changes):
              counts=dp.Histogram(COUNTS).truncate(3), k_bar=4),
         case("limited_domain", ValueError, "k must be at most 1, where the histogram",
              counts=dp.Histogram(COUNTS).truncate(1)),
+        case("oneshot", TypeError, "epsilon must be a real number, got NoneType", epsilon=None),
+        case("oneshot", ValueError, "noise must be one of .*, got 'gumbel'", noise="gumbel"),
+        case("oneshot", ValueError, "max_items_per_user must be an integer >= 1, got 0",
+             max_items_per_user=0),
+        case("oneshot", ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1,
+             largest=False),
+        *(
+            case("oneshot", ValueError, f"method 'approximate' needs {what}",
+                 **{"method": "approximate", "epsilon": 0.2, "delta": 0.05, **changes})
+            for what, changes in (
+                ("epsilon <= 0.2, got 0.2000", {"epsilon": math.nextafter(0.2, 1)}),
+                (r"delta in \(0, 0.05\], got 0.0500", {"delta": math.nextafter(0.05, 1)}),
+                (r"delta in \(0, 0.05\], got 0.0", {"delta": 0}),
+                ("at least 2 items, got 1", {"counts": [5], "k": 1}),
+                ("noise 'laplace' or 'gaussian', got 'exp", {"noise": "exponential"}),
+            )
+        ),
+        *(
+            case("oneshot", ValueError, what,
+                 **{"noise": "gaussian", "delta": 0.1, "max_items_per_user": 1, **changes})
+            for what, changes in (
+                ("noise 'gaussian' is never pure", {"method": "pure"}),
+                ("noise 'gaussian' needs delta > 0", {"delta": 0.0}),
+                ("noise 'gaussian' needs max_items_per_user", {"max_items_per_user": None}),
+            )
+        ),
+        *(
+            case("oneshot", ValueError, "(epsilon|sensitivity) (or delta )?is too", **changes)
+            for changes in (
+                {"epsilon": 5e-324},
+                {"sensitivity": 1.7e308},
+                {"sensitivity": 1e308, "noise": "gaussian", "delta": 1e-3,
+                 "max_items_per_user": 1},
+            )
+        ),
         case("noisy_topk", ValueError, "scale must be a finite number > 0, got 0", scale=0),
         case("noisy_topk", ValueError, "scores must not contain NaN", counts=[1.0, math.nan]),
         case("noisy_topk", ValueError, "scores must not contain infinite", counts=[1.0, math.inf]),
@@ -171,7 +209,7 @@ def test_no_secure_randomness_no_release(name, monkeypatch):
 def test_any_integer_dtype_and_layout_draws_alike(dtype):
     """Array or Histogram, any dtype, any stride: the same seed, the same release."""
     counts = np.repeat(COUNTS, 2)[::2].astype(dtype)
-    for name in ("peel", "limited_domain"):
+    for name in ("peel", "limited_domain", "oneshot"):
         mechanism = MECHANISMS[name]
         release = mechanism(COUNTS, rng=SeededRng(4))
         assert mechanism(counts, rng=SeededRng(4)) == release
