@@ -120,16 +120,14 @@ def group_law(
     panels = quadrature._Panels([low, high, *cuts.tolist()], scale)
     standard = quadrature.LAWS[noise]
     at = [panels.points - score / scale for score in scores]
-    above = [standard.above(z) for z in at]
-    below = [standard.below(z) for z in at]
+    with np.errstate(divide="ignore"):  # a finite number, so that 0 times it is 0
+        above = [np.maximum(np.log(standard.above(z)), -1e300) for z in at]
+        below = [np.maximum(np.log(standard.below(z)), -1e300) for z in at]
 
     def selected(group: int, size: int, number: int) -> npt.NDArray[np.float64]:
-        """Chance that so many of so many are above each point."""
-        if not 0 <= number <= size:
-            return np.zeros_like(panels.points)
+        """Logarithm of the chance that so many of so many are above each point."""
         ways = -np.log1p(size) - special.betaln(size - number + 1, number + 1)
-        logs = special.xlogy(number, above[group]) + special.xlogy(size - number, below[group])
-        return np.asarray(np.exp(ways + logs))
+        return np.asarray(ways + number * above[group] + (size - number) * below[group])
 
     chances = {}
     for first in range(max(0, k - sizes[1]), min(k, sizes[0]) + 1):
@@ -137,12 +135,9 @@ def group_law(
         for group in (0, 1):
             other = 1 - group
             if numbers[group]:
-                kth = kth + (
-                    sizes[group]
-                    * standard.density(at[group])
-                    * selected(group, sizes[group] - 1, numbers[group] - 1)
-                    * selected(other, sizes[other], numbers[other])
-                )
+                before = selected(group, sizes[group] - 1, numbers[group] - 1)
+                beside = selected(other, sizes[other], numbers[other])
+                kth += sizes[group] * standard.density(at[group]) * np.exp(before + beside)
         chances[first] = panels.integral(kth)
     return chances
 
