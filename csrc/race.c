@@ -304,36 +304,46 @@ static int add_block(race *r, int64_t start, int64_t size, int64_t key, double o
     return push(r, runner);
 }
 
-static int bit_length(size_t n)
+/* How far the score at head position b lies below the one at a, in scales. */
+static double below(const race *r, size_t a, size_t b)
 {
-    int bits = 0;
-    for (; n; n >>= 1) bits++;
-    return bits;
+    const dptk_field *f = r->field;
+    return -scaled_difference(f->key[b], f->key[a], f->real, r->scale);
+}
+
+/* About exp(gap - LEAVE_OUT) items, at least 1: that many, the first of them `gap`
+ * below the k-th largest score, are expected to show exp(-LEAVE_OUT) noises that
+ * reach it. 2^x by its chords, which no two machines round differently. */
+static size_t size_far_below(double gap, size_t most)
+{
+    const double x = (gap - LEAVE_OUT) * 1.4375, whole = floor(x);
+    double size;
+    if (!(x > 0.0)) return 1;
+    if (x >= 62.0) return most;
+    size = (1.0 + (x - whole)) * (double)((uint64_t)1 << (int)whole);
+    return size < (double)most ? (size_t)size : most;
 }
 
 /* Where the block that starts at head position `start` ends. Blocks span at
  * most half a scale, so a look into one is seldom in vain (e^(1/2) Gumbel
- * looks a pick). But past the first k items, a rest of n items whose scores
- * lie (ln n + 2) scales below the k-th largest will hardly be looked into at
- * all: it is one block. The partition changes the cost, never the law. */
+ * looks a pick). But past the first k items, where it takes more items than
+ * that to expect a look at all, they are one block. The partition changes the
+ * cost, never the law. */
 static size_t block_end(const race *r, size_t start, size_t k)
 {
     const dptk_field *f = r->field;
-    size_t low = start, high = f->m, step = 1; /* key[low] in, key[high] out */
+    size_t low = start, high = f->m, step = 1; /* low in, high out */
     if (f->offset) return start + 1;
-    if (start >= k) {
-        double below = -scaled_difference(f->key[start], f->key[k - 1], f->real, r->scale);
-        if (below >= 0.75 * bit_length(f->m - start) + LEAVE_OUT) return f->m;
-    }
-    while (low + step < f->m
-           && -scaled_difference(f->key[low + step], f->key[start], f->real, r->scale) <= 0.5) {
+    if (start >= k) low += size_far_below(below(r, k - 1, start), f->m - start) - 1;
+    if (low + 1 < f->m && below(r, start, low + 1) > 0.5) return low + 1;
+    while (low + step < f->m && below(r, start, low + step) <= 0.5) {
         low += step;
         step *= 2;
     }
     if (low + step < f->m) high = low + step;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (-scaled_difference(f->key[middle], f->key[start], f->real, r->scale) <= 0.5)
+        if (below(r, start, middle) <= 0.5)
             low = middle;
         else
             high = middle;

@@ -179,12 +179,23 @@ def block_ends(
     while start < m:
         end = start + 1
         if offsets is None:
-            rest = start >= k and below(start, k - 1) >= 0.75 * (m - start).bit_length() + 2.0
-            while end < m and (rest or below(end, start) <= 0.5):
+            if start >= k:
+                end = start + size_far_below(below(start, k - 1), m - start)
+            while end < m and below(end, start) <= 0.5:
                 end += 1
         ends.append(end)
         start = end
     return ends
+
+
+def size_far_below(gap: float, most: int) -> int:
+    """Return how many items are one block, the first `gap` scales below the k-th score."""
+    x = (gap - 2.0) * 1.4375
+    if not x > 0.0:
+        return 1
+    if x >= 62.0:
+        return most
+    return min(int((1.0 + x % 1.0) * 2.0 ** int(x)), most)
 
 
 def race(tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel") -> list[int]:
