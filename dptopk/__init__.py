@@ -6,14 +6,16 @@ came out and what it cost.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from dptopk import accounting
+from dptopk import accounting, utility
 from dptopk.argtopk import argtopk
 from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
 from dptopk.mechanisms.noisy_counts import noisy_counts
+from dptopk.mechanisms.noisy_max import noisy_max
 from dptopk.mechanisms.noisy_topk import noisy_topk
+from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng
@@ -38,7 +40,10 @@ __all__ = [
     "limited_domain",
     "limited_domain_laplace",
     "noisy_counts",
+    "noisy_max",
     "noisy_topk",
+    "oneshot",
     "peel",
+    "utility",
     "verify",
 ]

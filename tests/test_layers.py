@@ -14,7 +14,7 @@ if not PACKAGE.is_dir():  # run against an installed package, beside its sources
 LAYERS = [
     ["errors", "_core"],
     ["_validate", "_counts"],
-    ["rng", "accounting", "argtopk"],
+    ["rng", "accounting", "argtopk", "utility"],
     ["sources"],
     ["histogram"],
     ["reference"],
