@@ -59,6 +59,7 @@ STOP: int
 NOISES: dict[str, int]
 error_factor: float
 
+def noise_value(noise: int, s: float, s_error: float) -> tuple[float, float]: ...
 def race(
     source: Source,
     key: npt.NDArray[np.int64],
@@ -72,6 +73,7 @@ def race(
     stop: bool = False,
     stop_key: int = 0,
     stop_offset: float = 0.0,
+    fresh: bool = False,
 ) -> npt.NDArray[np.int64] | None: ...
 
 # ---- adaptive.c
