@@ -14,6 +14,7 @@ from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_max import noisy_max
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
+from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
@@ -38,5 +39,6 @@ __all__ = [
     "noisy_max",
     "noisy_topk",
     "peel",
+    "permute_and_flip",
     "verify",
 ]

@@ -16,6 +16,9 @@ MECHANISMS = {
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
     "noisy_max": lambda counts=COUNTS, **changes: dp.noisy_max(counts, **{"epsilon": 1, **changes}),
+    "permute_and_flip": lambda counts=COUNTS, **changes: dp.permute_and_flip(
+        counts, **{"k": 2, "epsilon": 1, **changes}
+    ),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
@@ -23,7 +26,7 @@ MECHANISMS = {
 
 
 OF_K = [m for m in MECHANISMS if m != "noisy_max"]
-FULL_DOMAIN = ["peel", "noisy_max"]  # of counts or scores
+FULL_DOMAIN = ["peel", "noisy_max", "permute_and_flip"]  # of counts or scores
 
 
 def case(mechanism, error, message, **changes):
@@ -44,11 +47,11 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon_step=1.0)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "permute_and_flip", "limited_domain")
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon=None)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "permute_and_flip", "limited_domain")
         ),
         *(
             case(m, ValueError, "k must be an integer >= 1, got 0", k=0)
@@ -58,7 +61,7 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in OF_K),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "permute_and_flip", "limited_domain")
         ),
         case("limited_domain", TypeError, "counts must be an array of integers, got float64",
              counts=np.array([3.0, 1.0]), k=1),
@@ -73,7 +76,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, TypeError, "largest must be True or False, got str", largest="no")
-            for m in ("noisy_max",)
+            for m in ("noisy_max", "permute_and_flip")
         ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
@@ -82,15 +85,15 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
             case(m, ValueError, "method must be one of", method="magic")
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "permute_and_flip", "limited_domain")
         ),
         *(
             case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
-            for m in ("peel",)
+            for m in ("peel", "permute_and_flip")
         ),
         *(
             case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
-            for m in ("peel",)
+            for m in ("peel", "permute_and_flip")
             for bad in (1, -0.1)
         ),
         *(
@@ -122,6 +125,10 @@ def case(mechanism, error, message, **changes):
         ),
         case("noisy_max", ValueError, "noise must be one of .*, laplace, got 'pink'", noise="pink"),
         case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
+        case("permute_and_flip", ValueError,
+             "method must be one of basic, advanced, optimal, got 'zcdp': it needs bounded-range",
+             method="zcdp"),
+        case("permute_and_flip", TypeError, "method must be a string, got int", method=1),
         case("limited_domain", ValueError, r"counts must be below 2\*\*63 - 1",
              counts=np.array([2**63 - 1] * 3), k_bar=2),
         case("limited_domain", ValueError, r"delta must be in \(0, 1\), got 0", delta=0),

@@ -1,6 +1,6 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
-from dptopk.verification import limited_domain, noisy_max, peel
+from dptopk.verification import limited_domain, noisy_max, peel, permute_and_flip
 from dptopk.verification.registry import Entry
 
 ENTRIES: dict[str, Entry] = {
@@ -9,5 +9,6 @@ ENTRIES: dict[str, Entry] = {
         peel.ENTRY,
         limited_domain.ENTRY,
         noisy_max.ENTRY,
+        permute_and_flip.ENTRY,
     )
 }
