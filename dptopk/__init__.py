@@ -17,6 +17,7 @@ from dptopk.mechanisms.noisy_max import noisy_max
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
+from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
@@ -44,6 +45,7 @@ __all__ = [
     "noisy_topk",
     "oneshot",
     "peel",
+    "permute_and_flip",
     "utility",
     "verify",
 ]

@@ -7,6 +7,7 @@ from dptopk.verification import (
     noisy_max,
     oneshot,
     peel,
+    permute_and_flip,
 )
 from dptopk.verification.registry import Entry
 
@@ -18,6 +19,7 @@ ENTRIES: dict[str, Entry] = {
         limited_domain_laplace.ENTRY,
         noisy_counts.ENTRY,
         noisy_max.ENTRY,
+        permute_and_flip.ENTRY,
         oneshot.ENTRY,
     )
 }
