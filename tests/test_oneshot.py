@@ -126,10 +126,10 @@ def test_pure_scales(options, scale, theorem):
 
 @pytest.mark.parametrize("monotone", [True, False])
 def test_theorem_2_2_is_taken_where_it_adds_less(monotone):
-    """From k of about 16 ln(d / delta) on."""
+    """From k = 15.21 ln(d / delta) on, where its constant halves."""
     delta, d = 1e-3, 500
-    change = 16 * math.log(d / delta)
-    for k, approximate in ((int(change) - 1, False), (int(change) + 2, True)):
+    change = 15.21 * math.log(d / delta)
+    for k, approximate in ((int(change), False), (int(change) + 1, True)):
         release = dp.oneshot(np.arange(d), k=k, epsilon=0.2, delta=delta, monotone=monotone)
         assert release.parameters["method"] == ("approximate" if approximate else "pure")
         assert release.cost.delta == (delta if approximate else 0.0)
@@ -156,7 +156,8 @@ def test_theorem_2_2_is_rounded_up(k, delta, sensitivity, monotone):
         root = mpmath.sqrt(k * mpmath.log(300 / mpmath.mpf(delta)))
         s = mpmath.mpf(sensitivity.numerator) / sensitivity.denominator if isinstance(
             sensitivity, Fraction) else mpmath.mpf(sensitivity)  # fmt: skip
-        exact = (4 if monotone else 8) * s * root / mpmath.mpf(0.1)
+        constant = 8 if k < 15.21 * math.log(300 / delta) else 4
+        exact = (constant / 2 if monotone else constant) * s * root / mpmath.mpf(0.1)
         assert exact <= release.parameters["scale"] <= exact * (1 + mpmath.mpf(2) ** -46)
     assert release.cost.delta == delta
 
@@ -227,7 +228,7 @@ def test_the_constants_of_theorem_2_2():
         assert not proof_holds(mpmath.mpf("7.8"), 2, 0, fallback=2)
         assert not proof_holds(mpmath.mpf("3.9"), 1, 0, fallback=1)
         assert not proof_holds(2, 1, 0, fallback=None)
-        # The remark: hold the noisy value, and half of it will do at k >= C0 L, no less.
+        # Half of that: the noisy score is held, where k >= C0 L.
         assert proof_holds(4, 1, 1, fallback=None)
         assert proof_holds(2, mpmath.mpf("0.5"), mpmath.mpf("0.5"), fallback=None)
         assert not proof_holds(2, mpmath.mpf("0.5"), mpmath.mpf("0.5"), fallback=1)

@@ -100,10 +100,13 @@ def oneshot(
     pure (Laplace, exp.) k s / epsilon               2 k s / epsilon
     pure, D items a user D s / epsilon (Laplace)     D s / epsilon (Laplace)
     Theorem 2.2          4 s sqrt(k L) / epsilon     8 s sqrt(k L) / epsilon
+    the same, k >= 15.21 2 s sqrt(k L) / epsilon     4 s sqrt(k L) / epsilon
+    L
     ==================== =========================== =========================
 
     where L = ln(d / delta), and Theorem 2.2 (Laplace noise) asks for epsilon <= 0.2,
-    delta <= 0.05 and d >= 2. Gaussian noise has the least standard deviation that
+    delta <= 0.05 and d >= 2; its constants are halved by a proof that holds the k-th
+    noisy score fixed in place of its noise. Gaussian noise has the least standard deviation that
     is (epsilon, delta)-DP at L2 sensitivity s sqrt(D).
 
     Source: Qiao, Su and Zhang 2021, Theorems 2.1 and 2.2; proofs, also of the
@@ -234,10 +237,15 @@ def _refused(noise: str, epsilon: float, delta: float, n_items: int) -> str:
 def _by_theorem_2_2(
     k: int, epsilon: float, delta: float, sensitivity: float, monotone: bool, n_items: int
 ) -> Noise:
-    constant = 4.0 if monotone else 8.0
     # Logarithms of their own: n_items / delta may be past the range of floats.
-    root = math.sqrt(k * (math.log(n_items) - math.log(delta))) * (1 + 2.0**-48)
-    theorem = f"{PAPER}, Theorem 2.2"
+    log = (math.log(n_items) - math.log(delta)) * (1 + 2.0**-48)
+    constant, theorem = 8.0, f"{PAPER}, Theorem 2.2"
+    if k >= 15.21 * log:
+        constant = 4.0
+        theorem += " with the k-th noisy score held fixed"
+    if monotone:
+        constant /= 2.0
+    root = math.sqrt(k * log) * (1 + 2.0**-48)
     if monotone:
         theorem += ", halved for scores that move one way"
     return Noise(scale_of(epsilon, _product(constant * root, sensitivity)), delta, theorem)

@@ -34,9 +34,12 @@ C0 = 3.9^2, C1 = 1.95, h(u) = (1+u) ln(1+u) - u.
    Bennett, t >= 0.9787 e: the exponent is at least, at y = A t / (1.509 tau^2 k) <= 0.3409,
    (h(y)/y^2) t^2 / (1.509 tau^2 k) >= 0.4512 * 0.9787^2 * C1^2 / 1.509 L >= 1.08 L.
 4. Sum over j: m times delta/m. The noise of j has one density on both sides: factor 1.
-Step 1 could hold the k-th noisy value instead of its noise: then d <= 1/b, for a factor
-e^(1/b) in 4, and 4 (2 if monotone) would do where k >= C0 L. `tests/test_oneshot.py` computes
-every number above; the mechanism stays with the theorem as it is printed.
+Half of that. Step 1 may hold the k-th noisy score, v, instead of its noise: then an argument
+(v - x_i) / b moves by d <= 1/b only, and the density of v under j moves by a factor of at most
+e^(1/b), to be paid in step 4. So b = 4 sqrt(k L) / epsilon (2 if monotone) does where
+k >= C0 L: tau is as above, and 0.9785 + 1 / (4 * 3.9 L) <= 1. Step 0 has no such
+half: where k < C0 L the pure scale is the smaller one anyway. `tests/test_oneshot.py` computes
+every number above.
 """
 
 from __future__ import annotations
