@@ -194,7 +194,7 @@ def block_ends(
 
 def size_far_below(gap: float, most: int) -> int:
     """Return how many items are one block, the first `gap` scales below the k-th score."""
-    x = (gap - 2.0) * 1.4375
+    x = gap * 1.4375
     if not x > 0.0:
         return 1
     if x >= 62.0:
