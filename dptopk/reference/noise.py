@@ -33,6 +33,10 @@ class Noise(NamedTuple):
     above: Callable[[Array], Array]
 
 
+#: Where a law is not smooth, if not at 0 alone.
+KINKS = {"uniform": (-2.0, 0.0)}
+
+
 def _gumbel_density(z: Array) -> Array:
     z = np.maximum(z, -30.0)  # there it is 0
     return np.asarray(np.exp(-z - np.exp(-z)))
@@ -65,6 +69,11 @@ LAWS = {
         special.ndtr,
         lambda z: special.ndtr(-z),
     ),
+    "uniform": Noise(
+        lambda z: np.where((z > -2) & (z < 0), 0.5, 0.0),
+        lambda z: np.clip(1 + z / 2, 0.0, 1.0),
+        lambda z: np.clip(-z / 2, 0.0, 1.0),
+    ),
 }
 
 
@@ -79,11 +88,12 @@ def _rule() -> tuple[Array, Array, Array]:
 
 
 class _Panels:
-    """A line cut at the scores; functions on it are arrays of shape (panels, NODES)."""
+    """A line cut at the kinks; functions on it are arrays of shape (panels, NODES)."""
 
-    def __init__(self, scores: Sequence[float], scale: float):
+    def __init__(self, scores: Sequence[float], scale: float, noise: str):
         ends = {min(scores) / scale - REACH, max(scores) / scale + REACH}
-        ends.update(score / scale for score in scores)
+        for kink in KINKS.get(noise, (0.0,)):
+            ends.update(score / scale + kink for score in scores)
         cuts: list[float] = []
         for low, high in itertools.pairwise(sorted(ends)):
             pieces = int(np.ceil((high - low) / PANEL))
@@ -107,7 +117,7 @@ class _Panels:
 def _tables(
     scores: Mapping[Any, float], scale: float, noise: str
 ) -> tuple[_Panels, dict[Any, Any]]:
-    panels = _Panels(list(scores.values()), scale)
+    panels = _Panels(list(scores.values()), scale, noise)
     law = LAWS[noise]
     tables: dict[Any, Any] = {}
     for item, score in scores.items():
