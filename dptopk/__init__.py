@@ -10,6 +10,7 @@ from dptopk import accounting
 from dptopk.argtopk import argtopk
 from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
 from dptopk.histogram import Histogram
+from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
@@ -33,6 +34,7 @@ __all__ = [
     "UnknownDomainError",
     "accounting",
     "argtopk",
+    "gamma",
     "limited_domain",
     "noisy_topk",
     "peel",

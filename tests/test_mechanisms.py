@@ -15,6 +15,7 @@ MECHANISMS = {
     "limited_domain": lambda counts=COUNTS, **changes: dp.limited_domain(
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
+    "gamma": lambda counts=COUNTS, **changes: dp.gamma(counts, **{"k": 2, "epsilon": 1, **changes}),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
@@ -30,12 +31,12 @@ def case(mechanism, error, message, **changes):
     [
         *(
             case(m, ValueError, f"epsilon must be a finite number > 0, got {bad}", epsilon=bad)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "gamma")
             for bad in (-1, 0, math.nan, math.inf)
         ),
         *(
             case(m, TypeError, "epsilon must be a real number, got str", epsilon="1")
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "gamma")
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon_step=1.0)
@@ -53,24 +54,37 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in MECHANISMS),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "gamma")
         ),
         case("limited_domain", TypeError, "counts must be an array of integers, got float64",
              counts=np.array([3.0, 1.0]), k=1),
-        case("peel", TypeError, "monotone must be True or False, got int", monotone=1),
+        *(
+            case(m, TypeError, "monotone must be True or False, got int", monotone=1)
+            for m in ("peel", "gamma")
+        ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "gamma")
         ),
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
             case(m, ValueError, "method must be one of", method="magic")
             for m in ("peel", "limited_domain")
         ),
-        case("peel", ValueError, "k must be at most the number of items, 7; got 8", k=8),
+        *(
+            case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
+            for m in ("peel", "gamma")
+        ),
         case("peel", ValueError, r"delta must be in \[0, 1\), got 1", delta=1),
         case("peel", ValueError, r"delta must be in \[0, 1\), got -0.1", delta=-0.1),
-        case("peel", ValueError, "sensitivity must be a finite number > 0", sensitivity=0),
+        *(
+            case(m, ValueError, "sensitivity must be a finite number > 0", sensitivity=0)
+            for m in ("peel", "gamma")
+        ),
+        case("gamma", TypeError, "counts must be an array of integers, got float64",
+             counts=[1.0, 2.0]),
+        case("gamma", TypeError, "largest must be True or False, got int", largest=0),
+        case("gamma", ValueError, "epsilon is too small for so many items", epsilon=1e-20),
         case("peel", ValueError, "counts must not contain NaN", monotone=False,
              counts=[1.0, math.nan]),
         case("peel", ValueError, "counts must not contain infinite", monotone=False,
@@ -107,7 +121,7 @@ def test_bad_input(mechanism, changes, error, message, monkeypatch):
         MECHANISMS[mechanism](**changes)
 
 
-@pytest.mark.parametrize("name", ["peel", "limited_domain"])
+@pytest.mark.parametrize("name", ["peel", "limited_domain", "gamma"])
 def test_no_secure_randomness_no_release(name, monkeypatch):
     from dptopk import rng
 
@@ -124,7 +138,7 @@ def test_no_secure_randomness_no_release(name, monkeypatch):
 def test_any_integer_dtype_and_layout_draws_alike(dtype):
     """Array or Histogram, any dtype, any stride: the same seed, the same release."""
     counts = np.repeat(COUNTS, 2)[::2].astype(dtype)
-    for name in ("peel", "limited_domain"):
+    for name in ("peel", "limited_domain", "gamma"):
         mechanism = MECHANISMS[name]
         release = mechanism(COUNTS, rng=SeededRng(4))
         assert mechanism(counts, rng=SeededRng(4)) == release
