@@ -83,13 +83,13 @@ def diffprivlib(mechanism: str) -> Callable[[Any, Counts, int], Callable[[], Any
 
 RIVALS = (
     Rival("opendp.prelude", "OpenDP noisy_max", opendp_max, "exponential", (1,)),
-    Rival(
+    Rival(  # neither ends within a minute at the large size
         "opendp.prelude", "OpenDP noisy_top_k", opendp_top_k("max_divergence"), "exponential",
-        (10, 100),
+        (10, 100), (SMALL,),
     ),
     Rival(
         "opendp.prelude", "OpenDP noisy_top_k, zCDP",
-        opendp_top_k("zero_concentrated_divergence"), "gumbel", (10, 100),
+        opendp_top_k("zero_concentrated_divergence"), "gumbel", (10, 100), (SMALL,),
     ),
     Rival(
         "diffprivlib.mechanisms", "diffprivlib Exponential", diffprivlib("Exponential"),
