@@ -1,5 +1,7 @@
 """``python -m benchmarks [--quick] [NAME...]``: the performance table.
 
+Without names all but ``compare``, which needs other libraries.
+
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
 ratios less so. Exit code 1 if a target is missed.
@@ -13,11 +15,16 @@ import sys
 import rich.console
 import rich.table
 
-from benchmarks import bench_cut, bench_mechanisms
+from benchmarks import bench_compare, bench_cut, bench_mechanisms, bench_noise
 from dptopk import _core
 from dptopk.verification.tapes import LEVELS
 
-BENCHES = {"cut": bench_cut, "mechanisms": bench_mechanisms}
+BENCHES = {
+    "cut": bench_cut,
+    "mechanisms": bench_mechanisms,
+    "noise": bench_noise,
+    "compare": bench_compare,
+}
 
 
 def main() -> int:
@@ -34,7 +41,7 @@ def main() -> int:
         _core.simd_set(args.simd)
     table = rich.table.Table("work", "ms", "against", "ms", "ratio or value", "target", "met")
     missed = 0
-    for name in args.names or BENCHES:
+    for name in args.names or [name for name in BENCHES if name != "compare"]:
         for row in BENCHES[name].rows(args.quick):
             missed += row.met is False
             table.add_row(

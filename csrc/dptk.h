@@ -160,11 +160,12 @@ int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
 
 /* Noise laws. The j-th largest of n iid noises with CDF F is F^-1(exp(-S_j)),
  * S_1 < S_2 < ... the race S_j = S_(j-1) + Exp(1) / (n - j + 1). */
-enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN };
+enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM };
 
 /* F^-1(exp(-S)) for an S within s_error of s, and an absolute error bound of it;
  * INFINITY where nothing is known. All noises have scale 1: the Gaussian one is
- * the standard normal.
+ * the standard normal, the uniform one lies in (-2, 0), as a number that is added
+ * to all noises changes no order and this one leaves the largest near 0.
  *
  * Assumed: 0 < s < INFINITY, s_error >= 0.
  * Cost: 10 to 100 ns. */

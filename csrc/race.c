@@ -123,11 +123,22 @@ static double gaussian(double s, double s_error, double *error)
     return value;
 }
 
+/* 2 (e^-S - 1): from s/2 on the slope is at most 2 e^(-s/2) < 2 / (1 + s/2),
+ * and anywhere at most 2. */
+static double uniform(double s, double s_error, double *error)
+{
+    const double value = 2.0 * expm1(-s);
+    const double slope = s_error < 0.5 * s ? 2.0 / (1.0 + 0.5 * s) : 2.0;
+    *error = slope * (1.0 + 0x1p-9) * s_error + LIBM_ERROR * fabs(value);
+    return value;
+}
+
 static const law LAWS[] = {
     [DPTK_GUMBEL] = gumbel,
     [DPTK_EXPONENTIAL] = exponential_noise,
     [DPTK_LAPLACE] = laplace,
     [DPTK_GAUSSIAN] = gaussian,
+    [DPTK_UNIFORM] = uniform,
 };
 
 double dptk_noise(int noise, double s, double s_error, double *error)

@@ -10,6 +10,7 @@ from dptopk import accounting, utility
 from dptopk.argtopk import argtopk
 from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
 from dptopk.histogram import Histogram
+from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
 from dptopk.mechanisms.noisy_counts import noisy_counts
@@ -38,6 +39,7 @@ __all__ = [
     "UnknownDomainError",
     "accounting",
     "argtopk",
+    "gamma",
     "limited_domain",
     "limited_domain_laplace",
     "noisy_counts",

@@ -454,6 +454,7 @@ NOISES = {
     "exponential": DPTK_EXPONENTIAL,
     "laplace": DPTK_LAPLACE,
     "gaussian": DPTK_GAUSSIAN,
+    "uniform": DPTK_UNIFORM,
 }
 
 

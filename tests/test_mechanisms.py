@@ -25,12 +25,14 @@ MECHANISMS = {
     "oneshot": lambda counts=COUNTS, **changes: dp.oneshot(
         counts, **{"k": 2, "epsilon": 1, **changes}
     ),
+    "gamma": lambda counts=COUNTS, **changes: dp.gamma(counts, **{"k": 2, "epsilon": 1, **changes}),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
 }
 
-FULL_DOMAIN = ("peel", "noisy_max", "permute_and_flip", "oneshot")  # of counts or scores
+SCORED = ("peel", "noisy_max", "permute_and_flip", "oneshot")  # of counts or scores
+FULL_DOMAIN = (*SCORED, "gamma")
 LIMITED = ("limited_domain", "limited_domain_laplace")
 BUDGETED = (*FULL_DOMAIN, *LIMITED)
 BY_STEP = ("peel", "permute_and_flip", *LIMITED)  # that take epsilon_step
@@ -76,7 +78,7 @@ def case(mechanism, error, message, **changes):
         *(
             case(m, TypeError, "counts must be an array of integers, got float64",
                  counts=np.array([3.0, 1.0]), k=1)
-            for m in LIMITED
+            for m in (*LIMITED, "gamma")
         ),
         *(
             case("noisy_max", ValueError, "counts must not be negative",
@@ -102,7 +104,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
-            for m in PURE_TOO
+            for m in (*PURE_TOO, "gamma")
         ),
         *(
             case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
@@ -117,14 +119,14 @@ def case(mechanism, error, message, **changes):
         *(
             case(m, ValueError, f"counts must not contain {what}",
                  counts=np.array([1.0, bad, 2.0], dtype), **changes)
-            for m in FULL_DOMAIN
+            for m in SCORED
             for dtype in ("f2", "f4", "f8")
             for what, bad in (("NaN", math.nan), ("infinite", math.inf), ("infinite", -math.inf))
             for changes in ({"monotone": False}, {})
         ),
         *(
             case(m, TypeError, "counts must be an array of integers or floats", counts=counts)
-            for m in FULL_DOMAIN
+            for m in SCORED
             for counts in ([1j, 2j], ["1", "2"], [True, False], [None, 1.0])
         ),
         *(
@@ -159,6 +161,7 @@ def case(mechanism, error, message, **changes):
         ),
         case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
              k_bar="secret"),
+        case("gamma", ValueError, "epsilon is too small for so many items", epsilon=1e-20),
         case("permute_and_flip", ValueError,
              "method must be one of basic, advanced, optimal, got 'zcdp': it needs bounded-range",
              method="zcdp"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from dptopk.histogram import Histogram, known_histogram
 from dptopk.reference import race as exact
 from dptopk.rng import acquire, release
 
-__all__ = ["Scores", "full_head", "head_of_scores", "scores_over", "select"]
+__all__ = ["Scores", "full_head", "head_of_scores", "scores_over", "select", "select_from"]
 
 
 class Scores(NamedTuple):
@@ -166,9 +167,41 @@ def select(
     (score, offset) of a stopper, which ends the picks as ``_core.STOP``. With
     `fresh` (and neither of these) the noise is drawn anew for every pick.
     """
-    stop_key, stop_offset = stop if stop is not None else (0, 0.0)
     source = acquire(rng)
     try:
+        picks = select_from(
+            source,
+            head,
+            k=k,
+            scale=scale,
+            noise=noise,
+            offsets=offsets,
+            stop=stop,
+            fresh=fresh,
+        )
+        return picks, source.private
+    finally:
+        release(source)
+
+
+def select_from(
+    source: _core.Source,
+    head: Head,
+    *,
+    k: int,
+    scale: float | Fraction,
+    noise: str = "gumbel",
+    offsets: np.ndarray | None = None,
+    stop: tuple[int, float] | None = None,
+    fresh: bool = False,
+) -> np.ndarray:
+    """Return the picks by the words of a source that is at the first word of a call.
+
+    A scale that no double holds is left to the replay.
+    """
+    stop_key, stop_offset = stop if stop is not None else (0, 0.0)
+    picks = None
+    if isinstance(scale, float):
         picks = _core.race(
             source,
             head.keys,
@@ -184,15 +217,13 @@ def select(
             stop_offset,
             fresh,
         )
-        if picks is None:
-            source.rewind()
-            tape = exact.Tape(source.read, source.fresh)
-            field = exact_field(head, offsets=offsets, stop=stop)
-            replay = exact.race_afresh if fresh else exact.race
-            picks = np.array(replay(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
-        return picks, source.private
-    finally:
-        release(source)
+    if picks is None:
+        source.rewind()
+        tape = exact.Tape(source.read, source.fresh)
+        field = exact_field(head, offsets=offsets, stop=stop)
+        replay = exact.race_afresh if fresh else exact.race
+        picks = np.array(replay(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
+    return picks
 
 
 class Tail(Sequence[int | float]):

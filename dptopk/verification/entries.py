@@ -1,6 +1,7 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
 from dptopk.verification import (
+    gamma,
     limited_domain,
     limited_domain_laplace,
     noisy_counts,
@@ -21,5 +22,6 @@ ENTRIES: dict[str, Entry] = {
         noisy_max.ENTRY,
         permute_and_flip.ENTRY,
         oneshot.ENTRY,
+        gamma.ENTRY,
     )
 }
