@@ -13,6 +13,7 @@ from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
+from dptopk.mechanisms.top_stable import top_stable
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
@@ -36,5 +37,6 @@ __all__ = [
     "limited_domain",
     "noisy_topk",
     "peel",
+    "top_stable",
     "verify",
 ]

@@ -19,6 +19,7 @@ LAYERS = [
     ["histogram"],
     ["reference"],
     ["mechanisms"],
+    ["metrics", "utility", "restricted"],
     ["verification"],
     ["verify"],
     ["cli"],
