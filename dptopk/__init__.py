@@ -8,13 +8,20 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dptopk import accounting
 from dptopk.argtopk import argtopk
-from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
+from dptopk.errors import (
+    DptopkError,
+    MechanismError,
+    RandomnessError,
+    SourceError,
+    UnknownDomainError,
+)
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.release import Cost, Release
+from dptopk.restricted import restricted, restricted_gumbel
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
 
@@ -27,6 +34,7 @@ __all__ = [
     "Cost",
     "DptopkError",
     "Histogram",
+    "MechanismError",
     "RandomnessError",
     "Release",
     "SeededRng",
@@ -37,6 +45,8 @@ __all__ = [
     "limited_domain",
     "noisy_topk",
     "peel",
+    "restricted",
+    "restricted_gumbel",
     "top_stable",
     "verify",
 ]

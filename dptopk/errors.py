@@ -24,3 +24,12 @@ class TapeEndError(DptopkError, RuntimeError):
 
 class SourceError(DptopkError, ValueError):
     """A file, table or column that cannot be read as user-item events."""
+
+
+class MechanismError(DptopkError, RuntimeError):
+    """A mechanism handed in by the caller failed, or returned what it must not.
+
+    Whether that happens may depend on the data, so the budget of the call is
+    spent. The message says which rule was broken and no more: call the
+    mechanism on counts that are made up to see why.
+    """
