@@ -6,7 +6,7 @@ came out and what it cost.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from dptopk import accounting
+from dptopk import accounting, utility
 from dptopk.argtopk import argtopk
 from dptopk.errors import (
     DptopkError,
@@ -17,7 +17,9 @@ from dptopk.errors import (
 )
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
+from dptopk.mechanisms.noisy_max import noisy_max
 from dptopk.mechanisms.noisy_topk import noisy_topk
+from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.release import Cost, Release
@@ -43,10 +45,13 @@ __all__ = [
     "accounting",
     "argtopk",
     "limited_domain",
+    "noisy_max",
     "noisy_topk",
+    "oneshot",
     "peel",
     "restricted",
     "restricted_gumbel",
     "top_stable",
+    "utility",
     "verify",
 ]

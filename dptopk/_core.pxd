@@ -63,7 +63,8 @@ cdef extern from "dptk.h" nogil:
                         int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy)
 
     # ---- race.c
-    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_STOP
+    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_STOP
+    double dptk_noise(int noise, double s, double s_error, double *error)
     ctypedef struct dptk_field:
         const int64_t *key
         const int64_t *index

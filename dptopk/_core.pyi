@@ -59,6 +59,7 @@ STOP: int
 NOISES: dict[str, int]
 error_factor: float
 
+def noise_value(noise: int, s: float, s_error: float) -> tuple[float, float]: ...
 def race(
     source: Source,
     key: npt.NDArray[np.int64],

@@ -453,7 +453,16 @@ NOISES = {
     "gumbel": DPTK_GUMBEL,
     "exponential": DPTK_EXPONENTIAL,
     "laplace": DPTK_LAPLACE,
+    "gaussian": DPTK_GAUSSIAN,
 }
+
+
+def noise_value(int noise, double s, double s_error):
+    """(value, error bound) of a noise at F = exp(-s), as the race takes it: dptk_noise."""
+    cdef double error
+    cdef double value = dptk_noise(noise, s, s_error, &error)
+    return value, error
+
 
 # For fewer picks than this a race is over in some 20 us, less than it takes to
 # hand the GIL to another thread and back: two threads then do more with it kept.

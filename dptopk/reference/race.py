@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dptopk.reference.gaussian import quantile
 from dptopk.reference.interval import Interval
 
 __all__ = ["STOP", "Field", "Tape", "race"]
@@ -81,7 +82,7 @@ def gumbel(s: Interval) -> Interval:
 
 def exponential(s: Interval) -> Interval:
     """Return F^-1(exp(-s)) of the standard exponential law: -ln(1 - exp(-s))."""
-    return -(Interval.exact(1, s.precision) - (-s).exp()).log()
+    return -(-(-s).expm1()).log()
 
 
 def laplace(s: Interval) -> Interval:
@@ -94,10 +95,15 @@ def laplace(s: Interval) -> Interval:
     above, below = exponential(s) - ln_2, ln_2 - s
     if ln_2.above(s):
         return above
-    return below if s.above(ln_2) else Interval(below.ends[0], above.ends[1], s.precision)
+    return below if s.above(ln_2) else below.hull(above)
 
 
-LAWS = {"gumbel": gumbel, "exponential": exponential, "laplace": laplace}
+LAWS = {
+    "gumbel": gumbel,
+    "exponential": exponential,
+    "laplace": laplace,
+    "gaussian": quantile,
+}
 
 
 @dataclasses.dataclass(frozen=True)

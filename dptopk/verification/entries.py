@@ -1,6 +1,13 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
-from dptopk.verification import limited_domain, peel, restricted, top_stable
+from dptopk.verification import (
+    limited_domain,
+    noisy_max,
+    oneshot,
+    peel,
+    restricted,
+    top_stable,
+)
 from dptopk.verification.registry import Entry
 
 ENTRIES: dict[str, Entry] = {
@@ -8,6 +15,8 @@ ENTRIES: dict[str, Entry] = {
     for entry in (
         peel.ENTRY,
         limited_domain.ENTRY,
+        noisy_max.ENTRY,
+        oneshot.ENTRY,
         top_stable.ENTRY,
         restricted.ENTRY,
     )
