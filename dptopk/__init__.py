@@ -23,7 +23,12 @@ from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.release import Cost, Release
-from dptopk.restricted import restricted, restricted_gumbel
+from dptopk.restricted import (
+    restricted,
+    restricted_gumbel,
+    restricted_normal,
+    restricted_oneshot,
+)
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
 
@@ -51,6 +56,8 @@ __all__ = [
     "peel",
     "restricted",
     "restricted_gumbel",
+    "restricted_normal",
+    "restricted_oneshot",
     "top_stable",
     "utility",
     "verify",

@@ -17,18 +17,24 @@ from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.errors import MechanismError
 from dptopk.histogram import Histogram, as_histogram
-from dptopk.mechanisms._calibrate import scale_of
-from dptopk.mechanisms._select import select
+from dptopk.mechanisms._calibrate import composition, scale_of
+from dptopk.mechanisms._select import scores_over, select
 from dptopk.mechanisms._threshold import threshold_tests
+from dptopk.mechanisms.oneshot import noise_for, oneshot
+from dptopk.mechanisms.peel import THEOREM as GUMBEL_THEOREM
 from dptopk.mechanisms.peel import peel
 from dptopk.release import Cost, Release
 
-__all__ = ["default_k_bar", "default_split", "restricted", "restricted_gumbel"]
+__all__ = [
+    "default_k_bar",
+    "default_split",
+    "restricted",
+    "restricted_gumbel",
+    "restricted_normal",
+    "restricted_oneshot",
+]
 
 THEOREM = "Carvalho and Wang (restricted domain), Theorem 2"
-OURS: dict[str, Callable[..., Release]] = {"peel": peel}
-# Those whose cost has a delta of its own by default: half of the total.
-SHARES_DELTA = {"peel"}
 
 
 def default_k_bar(k: int) -> int:
@@ -76,8 +82,8 @@ def restricted(
     Parameters
     ----------
     mechanism : str or callable
-        One of our mechanisms by name ("peel", "oneshot", "permute_and_flip",
-        "joint") or function, or a callable of yours ``(Histogram, k) -> picks``:
+        One of our mechanisms by name ("peel", "oneshot", "normal") or function, or a
+        callable of yours ``(Histogram, k) -> picks``:
         see Notes.
     counts : Histogram or array of integers, shape (d,)
         Users per item, full or truncated, of a known or an unknown domain.
@@ -176,7 +182,9 @@ def restricted(
     k_bar = _checked_k_bar(h, k, k_bar)
     budget = _shares(ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, tail)
     shown, items, next_count = _domain(h, k_bar)
-    if ours is not None:
+    if ours == "peel" and not options:
+        picked = _by_gumbel(shown, k, budget, rng)
+    elif ours is not None:
         picked = _by_ours(ours, shown, h, k, budget, options or {}, rng)
     else:
         picked = _by_yours(mechanism, shown, k, budget, ordered, rng)
@@ -186,7 +194,7 @@ def restricted(
         private = private and safe
     if places.size:
         failed, safe = threshold_tests(
-            shown[places] - next_count - 1,
+            shown[places] - (next_count + 1),
             threshold=budget.threshold,
             threshold_scale=budget.scale,
             query_scale=budget.scale,
@@ -195,9 +203,9 @@ def restricted(
         )
         private = private and safe
         places = places[: failed.size - int(failed[-1])]
-        made_up = np.flatnonzero(places >= items.size)
-        if made_up.size:
-            places = places[: made_up[0]]
+        if items.size < shown.size:
+            made_up = np.flatnonzero(places >= items.size)
+            places = places[: made_up[0]] if made_up.size else places
     picks = items[places]
     if h.known_domain and not picked.ordered:
         picks = np.sort(picks)
@@ -251,6 +259,138 @@ def restricted_gumbel(counts: Any, *, k: int, epsilon: float, delta: float, **mo
     (1, 2)
     """
     return restricted("peel", counts, k=k, epsilon=epsilon, delta=delta, **more)
+
+
+def restricted_oneshot(
+    counts: Any, *, k: int, epsilon: float, delta: float, noise: str = "exponential", **more: Any
+) -> Release:
+    """Pick a set of up to k items among the top k_bar: `oneshot` by way of `restricted`.
+
+    Parameters
+    ----------
+    counts, k, epsilon, delta, **more
+        As in `restricted`.
+    noise : {"exponential", "laplace", "gaussian"}
+        As in `oneshot`.
+
+    Returns
+    -------
+    Release
+        Unordered: the set is tested in an order drawn at random.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP, that of `restricted`.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> r = dp.restricted_oneshot([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6)
+    >>> r.items, r.ordered
+    ((1, 2), False)
+    """
+    return restricted(
+        "oneshot", counts, k=k, epsilon=epsilon, delta=delta, options={"noise": noise}, **more
+    )
+
+
+def restricted_normal(
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    max_items_per_user: int | None = None,
+    mechanism_epsilon: float | None = None,
+    **more: Any,
+) -> Release:
+    """Pick up to k items by normal noise among the top k_bar, where a user has few items.
+
+    Parameters
+    ----------
+    counts, k, epsilon, delta, **more
+        As in `restricted`.
+    max_items_per_user : int, optional
+        A bound D on the items one user has, known beforehand. By default the
+        histogram's own bound; of two the smaller. One must be known.
+    mechanism_epsilon : float, optional
+        The share of the normal noise. By default what the tests leave over, who get
+        4 epsilon / D (the paper's experiments), but no more than 3/4 of epsilon.
+
+    Returns
+    -------
+    Release
+        Items best first.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP, that of `restricted`, when one user, who touches at
+    most D items once each, is added or removed. The noise has the least standard
+    deviation that is (mechanism_epsilon, mechanism_delta)-DP at L2 sensitivity
+    sqrt(D), by the analytic Gaussian mechanism (Balle and Wang 2018, Theorem 8); its cost
+    does not grow with k. The paper's Theorem 8 counts D twice, for its epsilon is
+    sqrt(D) times that of a noise already made for sqrt(D).
+
+    Source: Carvalho and Wang, appendix E (RN).
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> dp.restricted_normal([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6,
+    ...                      max_items_per_user=8).items
+    (1, 2)
+    """
+    bounds = [as_histogram(counts).max_items_per_user]
+    if max_items_per_user is not None:
+        bounds.append(integer("max_items_per_user", max_items_per_user))
+    known = [bound for bound in bounds if bound is not None]
+    if not known:
+        raise ValueError("max_items_per_user must be given: a bound on the items of a user")
+    if mechanism_epsilon is None:
+        epsilon = positive("epsilon", epsilon)
+        mechanism_epsilon = math.nextafter(epsilon - epsilon * min(4 / min(known), 0.75), 0.0)
+    return restricted(
+        "normal",
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism_epsilon=mechanism_epsilon,
+        options={"max_items_per_user": min(known)},
+        **more,
+    )
+
+
+def _normal(
+    h: Histogram, *, k: int, epsilon: float, delta: float, max_items_per_user: int, rng: Any
+) -> Release:
+    """Pick by the Gaussian mechanism on all counts: the order of its picks comes free."""
+    chosen = noise_for(
+        noise="gaussian",
+        method="best",
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        sensitivity=1.0,
+        monotone=True,
+        max_items_per_user=max_items_per_user,
+        n_items=len(h),
+    )
+    head = scores_over(h, "normal", monotone=None, k=k).head(k=k, scale=chosen.scale)
+    picks, private = select(head, k=k, scale=chosen.scale, noise="gaussian", rng=rng)
+    return Release(
+        indices=picks,
+        labels=None,
+        ordered=True,
+        complete=True,
+        cost=Cost(epsilon, chosen.delta, chosen.theorem),
+        mechanism="normal",
+        private=private,
+        parameters={"k": k, "scale": chosen.scale, "max_items_per_user": max_items_per_user},
+    )
+
+
+OURS: dict[str, Callable[..., Release]] = {"peel": peel, "oneshot": oneshot, "normal": _normal}
 
 
 class Budget(NamedTuple):
@@ -319,7 +459,7 @@ def _shares(
         mechanism_epsilon = default_split(k, epsilon, delta)
     if mechanism_delta is not None:
         mechanism_delta = _cost("mechanism_delta", mechanism_delta)
-    elif ours in SHARES_DELTA or (options is not None and options.get("noise") == "gaussian"):
+    elif ours in ("peel", "normal") or (options or {}).get("noise") == "gaussian":
         mechanism_delta = delta / 2
     else:
         mechanism_delta = 0.0
@@ -360,6 +500,28 @@ def _domain(h: Histogram, k_bar: int) -> tuple[np.ndarray, np.ndarray, int]:
     return counts, items, next_count
 
 
+def _by_gumbel(shown: np.ndarray, k: int, budget: Budget, rng: Any) -> Picked:
+    """Do what `_by_ours` does with `peel`, without its checks and its Release."""
+    spend = budget.mechanism_epsilon, budget.mechanism_delta
+    step, scale, theorem = _gumbel_noise(k, *spend)
+    head = Head(shown, _positions(shown.size), None, False)
+    picks, private = select(head, k=k, scale=scale, rng=rng)
+    return Picked(picks, True, private, theorem, {"epsilon_step": step, "scale": scale})
+
+
+@lru_cache(maxsize=4096)
+def _gumbel_noise(k: int, epsilon: float, delta: float) -> tuple[float, float, str]:
+    """Return the epsilon of a step, its scale, and what proves it."""
+    step = step_epsilon(epsilon, k, delta)
+    proof = composition("best", step, k, delta)
+    return step, scale_of(step), f"{THEOREM}; {GUMBEL_THEOREM}; {proof}"
+
+
+@lru_cache(maxsize=64)
+def _positions(n: int) -> np.ndarray:
+    return np.arange(n)
+
+
 def _by_ours(
     name: str,
     shown: np.ndarray,
@@ -398,10 +560,9 @@ def _by_yours(
     """
     order, private = _in_random_order(np.arange(shown.size), rng)
     domain = Histogram(shown[order])
-    try:
-        picks = mechanism(domain, k)
-    except Exception:
-        raise MechanismError("the mechanism raised an exception; its budget is spent") from None
+    picks, failed = _call(mechanism, domain, k)
+    if failed:  # out here, where the exception is no longer at hand
+        raise MechanismError("the mechanism raised an exception; its budget is spent")
     if isinstance(picks, Release):
         cost = picks.cost
         if cost.epsilon > budget.mechanism_epsilon or cost.delta > budget.mechanism_delta:
@@ -418,15 +579,24 @@ def _by_yours(
     return Picked(order[np.array(places, np.int64)], ordered, private, THEOREM, None)
 
 
+def _call(mechanism: Callable[[Histogram, int], Any], domain: Histogram, k: int) -> Any:
+    """Return what the mechanism returns, and whether it failed."""
+    try:
+        return mechanism(domain, k), False
+    except Exception:
+        return None, True
+
+
 def _indices(picks: Any, n: int) -> list[int] | None:
     """Return indices below n as a list, or None if they are anything else."""
     try:
         if isinstance(picks, np.ndarray) and picks.ndim != 1:
             return None
-        places = [operator.index(pick) for pick in itertools.islice(picks, n + 1)]
-        if any(isinstance(pick, (bool, np.bool_)) for pick in places):
-            return None
+        picks = list(itertools.islice(picks, n + 1))
+        places = [operator.index(pick) for pick in picks]
     except Exception:
+        return None
+    if any(isinstance(pick, (bool, np.bool_)) for pick in picks):
         return None
     return places if all(0 <= place < n for place in places) else None
 

@@ -19,6 +19,12 @@ MECHANISMS = {
     "oneshot": lambda counts=COUNTS, **changes: dp.oneshot(
         counts, **{"k": 2, "epsilon": 1, **changes}
     ),
+    "top_stable": lambda counts=COUNTS, **changes: dp.top_stable(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
+    ),
+    "restricted_gumbel": lambda counts=COUNTS, **changes: dp.restricted_gumbel(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
+    ),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
@@ -26,6 +32,7 @@ MECHANISMS = {
 
 
 OF_K = [m for m in MECHANISMS if m != "noisy_max"]
+ANY_DOMAIN = ["limited_domain", "top_stable", "restricted_gumbel"]
 FULL_DOMAIN = ["peel", "noisy_max", "oneshot"]  # of counts or scores
 
 
@@ -38,12 +45,12 @@ def case(mechanism, error, message, **changes):
     [
         *(
             case(m, ValueError, f"epsilon must be a finite number > 0, got {bad}", epsilon=bad)
-            for m in (*FULL_DOMAIN, "limited_domain")
+            for m in (*FULL_DOMAIN, *ANY_DOMAIN)
             for bad in (-1, 0, math.nan, math.inf)
         ),
         *(
             case(m, TypeError, "epsilon must be a real number, got str", epsilon="1")
-            for m in (*FULL_DOMAIN, "limited_domain")
+            for m in (*FULL_DOMAIN, *ANY_DOMAIN)
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon_step=1.0)
@@ -61,10 +68,13 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in OF_K),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
-            for m in ("peel", "limited_domain", "oneshot")
+            for m in ("peel", "oneshot", *ANY_DOMAIN)
         ),
-        case("limited_domain", TypeError, "counts must be an array of integers, got float64",
-             counts=np.array([3.0, 1.0]), k=1),
+        *(
+            case(m, TypeError, "counts must be an array of integers, got float64",
+                 counts=np.array([3.0, 1.0]), k=1)
+            for m in ANY_DOMAIN
+        ),
         *(
             case("noisy_max", ValueError, "counts must not be negative",
                  counts=np.array([3, -1]), largest=largest)
@@ -80,7 +90,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
-            for m in (*FULL_DOMAIN, "limited_domain")
+            for m in (*FULL_DOMAIN, *ANY_DOMAIN)
         ),
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
@@ -125,19 +135,41 @@ def case(mechanism, error, message, **changes):
         ),
         case("noisy_max", ValueError, "noise must be one of .*, laplace, got 'pink'", noise="pink"),
         case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
-        case("limited_domain", ValueError, r"counts must be below 2\*\*63 - 1",
-             counts=np.array([2**63 - 1] * 3), k_bar=2),
-        case("limited_domain", ValueError, r"delta must be in \(0, 1\), got 0", delta=0),
-        case("limited_domain", ValueError, r"delta must be in \(0, 1\), got nan", delta=math.nan),
-        case("limited_domain", ValueError, "k must be at most k_bar = 1, got 2", k_bar=1),
-        case("limited_domain", ValueError, "k_bar must be an integer >= 1, got 0", k_bar=0),
-        case("limited_domain", TypeError, "k_bar must be an integer, got float", k_bar=5.0),
+        *(
+            case(m, error, message, **changes)
+            for m in ANY_DOMAIN
+            for error, message, changes in (
+                (ValueError, r"counts must be below 2\*\*63 - 1",
+                 {"counts": np.array([2**63 - 1] * 3), "k_bar": 2}),
+                (ValueError, r"delta must be in \(0, 1\), got 0", {"delta": 0}),
+                (ValueError, r"delta must be in \(0, 1\), got nan", {"delta": math.nan}),
+                (ValueError, "k must be at most k_bar = 1, got 2", {"k_bar": 1}),
+                (ValueError, "k_bar must be an integer >= 1, got 0", {"k_bar": 0}),
+                (TypeError, "k_bar must be an integer, got float", {"k_bar": 5.0}),
+                (ValueError, "k_bar must be at most 3, where the histogram",
+                 {"counts": dp.Histogram(COUNTS).truncate(3), "k_bar": 4}),
+            )
+        ),
+        *(
+            case("top_stable", ValueError, r"split must be in \(0, 1\), got " + str(bad), split=bad)
+            for bad in (0, 1, -0.1, math.nan)
+        ),
+        *(
+            case("top_stable", error, message, epsilon_select=bad)
+            for error, message, bad in (
+                (ValueError, "epsilon_select must be less than epsilon, got 1.0", 1.0),
+                (ValueError, "epsilon_select must be a finite number >= 0, got -1", -1),
+                (TypeError, "epsilon_select must be a real number, got str", "0"),
+            )
+        ),
+        *(
+            case(m, ValueError, "tail must be one of exact, paper, got 'long'", tail="long")
+            for m in ("top_stable", "restricted_gumbel")
+        ),
         case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
              k_bar="secret"),
         case("limited_domain", ValueError, "max_items_per_user must be an integer >= 1, got 0",
              max_items_per_user=0),
-        case("limited_domain", ValueError, "k_bar must be at most 3, where the histogram",
-             counts=dp.Histogram(COUNTS).truncate(3), k_bar=4),
         case("limited_domain", ValueError, "k must be at most 1, where the histogram",
              counts=dp.Histogram(COUNTS).truncate(1)),
         case("oneshot", TypeError, "epsilon must be a real number, got NoneType", epsilon=None),
@@ -188,11 +220,12 @@ def test_bad_input(mechanism, changes, error, message, monkeypatch):
     """Refused at the door: no random word is drawn for it."""
     if "rng" not in changes:
         monkeypatch.setattr(_core, "race", None)
+        monkeypatch.setattr(_core, "sparse_vector", None)
     with pytest.raises(error, match=f"^{message}"):
         MECHANISMS[mechanism](**changes)
 
 
-@pytest.mark.parametrize("name", [*FULL_DOMAIN, "limited_domain"])
+@pytest.mark.parametrize("name", [*FULL_DOMAIN, *ANY_DOMAIN])
 def test_no_secure_randomness_no_release(name, monkeypatch):
     from dptopk import rng
 
@@ -209,7 +242,7 @@ def test_no_secure_randomness_no_release(name, monkeypatch):
 def test_any_integer_dtype_and_layout_draws_alike(dtype):
     """Array or Histogram, any dtype, any stride: the same seed, the same release."""
     counts = np.repeat(COUNTS, 2)[::2].astype(dtype)
-    for name in ("peel", "limited_domain", "oneshot"):
+    for name in ("peel", "oneshot", *ANY_DOMAIN):
         mechanism = MECHANISMS[name]
         release = mechanism(COUNTS, rng=SeededRng(4))
         assert mechanism(counts, rng=SeededRng(4)) == release
