@@ -18,6 +18,7 @@ LAYERS = [
     ["sources"],
     ["histogram"],
     ["reference"],
+    ["discrete"],
     ["mechanisms"],
     ["verification"],
     ["verify"],

@@ -78,7 +78,7 @@ def law(
     >>> from dptopk.reference import sparse_vector
     >>> chance = sparse_vector.law([0, 9], threshold=5, threshold_scale=1.0, query_scale=1.0)
     >>> {bits: round(p, 3) for bits, p in chance.items()}
-    {(True,): 0.012, (False, True): 0.943, (False, False): 0.045}
+    {(True,): 0.012, (False, True): 0.961, (False, False): 0.027}
     """
     noise = LAWS["laplace"]
     unit = min(threshold_scale, query_scale)
