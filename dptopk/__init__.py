@@ -8,12 +8,19 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dptopk import accounting
 from dptopk.argtopk import argtopk
-from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
+from dptopk.errors import (
+    DptopkError,
+    ExhaustedError,
+    RandomnessError,
+    SourceError,
+    UnknownDomainError,
+)
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
-from dptopk.release import Cost, Release
+from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dptopk.release import Answers, Cost, Release
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
 
@@ -23,18 +30,22 @@ except PackageNotFoundError:  # a source tree that was built in place
     __version__ = "unknown"
 
 __all__ = [
+    "Answers",
     "Cost",
     "DptopkError",
+    "ExhaustedError",
     "Histogram",
     "RandomnessError",
     "Release",
     "SeededRng",
     "SourceError",
+    "SparseVector",
     "UnknownDomainError",
     "accounting",
     "argtopk",
     "limited_domain",
     "noisy_topk",
     "peel",
+    "sparse_vector",
     "verify",
 ]

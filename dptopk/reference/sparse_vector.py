@@ -86,16 +86,19 @@ def law(
     reach = TAIL * threshold_scale
     panels = _Panels([0.0, -reach, reach, *gaps], unit)
     shift = panels.points * unit
+    needed = {gap: (shift - gap) / query_scale for gap in gaps}
+    up = {gap: noise.above(z) for gap, z in needed.items()}
+    down = {gap: noise.below(z) for gap, z in needed.items()}
+    hit, miss = (up, down) if above else (down, up)
     chances: dict[Bits, float] = {}
 
     def extend(bits: Bits, weight: np.ndarray) -> None:
         if len(bits) == len(gaps) or sum(bits) == hits:
             chances[bits] = panels.integral(weight) * unit
             return
-        needed = (shift - gaps[len(bits)]) / query_scale
-        up, down = noise.above(needed), noise.below(needed)
-        extend((*bits, True), weight * (up if above else down))
-        extend((*bits, False), weight * (down if above else up))
+        gap = gaps[len(bits)]
+        extend((*bits, True), weight * hit[gap])
+        extend((*bits, False), weight * miss[gap])
 
     extend((), noise.density(shift / threshold_scale) / threshold_scale)
     return chances
