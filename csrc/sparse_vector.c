@@ -70,9 +70,9 @@ int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t 
         if (status != DPTK_OK) break;
         gap = difference(tests, i, &terms) + shift;
         error = shift_error + 0x1p-50 * (terms + fabs(shift)) + TINY;
-        /* Above: the noise exceeds the gap. A noise of the other sign never
-         * reaches it, one of the same sign no further than its size. */
-        const double reach = (word & 1) == (gap < 0.0) ? scale * at_most(word) : 0.0;
+        /* Above: the noise exceeds the gap. No noise of either sign reaches
+         * further than its size: no branch here that a sign could turn. */
+        const double reach = scale * at_most(word);
         if (fabs(gap) - error_factor * error > reach * (1.0 + 0x1p-50) + TINY) {
             above = gap < 0.0;
         } else {

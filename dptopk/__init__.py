@@ -20,6 +20,7 @@ from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dptopk.mechanisms.top_stable import top_stable
 from dptopk.release import Answers, Cost, Release
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
@@ -47,5 +48,6 @@ __all__ = [
     "noisy_topk",
     "peel",
     "sparse_vector",
+    "top_stable",
     "verify",
 ]

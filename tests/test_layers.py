@@ -20,6 +20,7 @@ LAYERS = [
     ["reference"],
     ["discrete"],
     ["mechanisms"],
+    ["metrics", "utility", "restricted"],
     ["verification"],
     ["verify"],
     ["cli"],
