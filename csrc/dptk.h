@@ -259,7 +259,8 @@ typedef struct dptk_tests {
 
 /* Test queries from *tested on, until n are tested or `hits` of them have hit.
  *
- * Assumed: queries and offset are finite, scales finite and > 0; hit has n places.
+ * Assumed: queries and offset are finite, scales finite and > 0 (the threshold's
+ * may be 0: no noise on it); hit has n places.
  * Equivalent: noisy = query[i] + query_scale * laplace[i]
  *             hit[i] = (noisy > base + offset + threshold_scale * laplace_0) == above
  * Words: one a query. Bit 0 is the sign of a noise (1: negative), the other 63

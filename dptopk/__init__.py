@@ -20,6 +20,7 @@ from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.release import Answers, Cost, Release
 from dptopk.rng import SeededRng
@@ -41,6 +42,7 @@ __all__ = [
     "SeededRng",
     "SourceError",
     "SparseVector",
+    "StableQueries",
     "UnknownDomainError",
     "accounting",
     "argtopk",
@@ -48,6 +50,8 @@ __all__ = [
     "noisy_topk",
     "peel",
     "sparse_vector",
+    "stable_queries",
+    "stable_release",
     "top_stable",
     "verify",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from fractions import Fraction
 from threading import Lock
 from typing import Any, NamedTuple
@@ -16,9 +17,18 @@ from dptopk.errors import ExhaustedError
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.reference import sparse_vector as exact
 from dptopk.reference.race import Tape
+from dptopk.release import Answers, Cost
 from dptopk.rng import acquire, release
 
-__all__ = ["Scales", "ThresholdTests", "query_array", "query_number", "scales", "threshold_tests"]
+__all__ = [
+    "Scales",
+    "Session",
+    "ThresholdTests",
+    "query_array",
+    "query_number",
+    "scales",
+    "threshold_tests",
+]
 
 
 class Scales(NamedTuple):
@@ -57,15 +67,13 @@ class ThresholdTests:
 
     The threshold's noise is drawn by the first run. Its bits are kept, for no
     test may see another noise: also those that only an exact replay needed.
-    Threads take turns; another process, which would spend the same hits once
-    more, is refused.
 
     Parameters
     ----------
     threshold : int or float
         Finite.
     threshold_scale, query_scale : float
-        Scales of the Laplace noises.
+        Scales of the Laplace noises; the threshold's may be 0, for none.
     hits : int
         How many hits there may be.
     above : bool
@@ -87,31 +95,23 @@ class ThresholdTests:
         self.above = above
         self.left = hits
         self._noise: exact.Laplace | None = None
-        self._lock = Lock()  # it also keeps the tests from being pickled or copied deeply
-        self._pid = 0
 
     def run(self, queries: np.ndarray, rng: Any) -> tuple[np.ndarray, bool]:
         """Return a bool a query tested, True for a hit, and whether privately drawn.
 
         Queries are int64 or float64, contiguous and finite. Those past the
-        last hit are not tested; if there is none left, it is an error.
+        last hit are not tested.
         """
-        with self._lock:
-            if not self.left:
-                raise ExhaustedError("all the hits that epsilon pays for have been")
-            source = acquire(rng)
-            try:
-                return self._run(queries, source), source.private
-            finally:
-                release(source)
+        source = acquire(rng)
+        try:
+            return self._run(queries, source), source.private
+        finally:
+            release(source)
 
     def _run(self, queries: np.ndarray, source: _core.Source) -> np.ndarray:
         base, offset = _parts(self.threshold, queries.dtype.kind == "f")
         if self._noise is None:
             self._noise = exact.Laplace(int(source.read(1)[0]))
-            self._pid = os.getpid()
-        elif self._pid != os.getpid():
-            raise RuntimeError("these tests were begun in another process")
         bits = np.empty(queries.size, np.bool_)
         hit = bits.view(np.uint8)
         tested, undecided = 0, True
@@ -163,6 +163,100 @@ def threshold_tests(
         above=above,
     )
     return tests.run(queries, rng)
+
+
+class Session:
+    """Tests that are spread over calls: what they cost, and what has come out.
+
+    Threads take turns. Another process would spend the same hits once more: a
+    forked one is refused, and the lock keeps a session from being pickled.
+
+    Parameters
+    ----------
+    tests : ThresholdTests
+        Not begun.
+    cost : Cost
+        Of all tests; charged whole before the first.
+    mechanism : str
+        Its name.
+    parameters : dict
+        The public ones.
+    most : int or None
+        How many tests there may be.
+    valued : bool
+        Whether values are released beside the bits.
+    rng : optional
+        As in `dptopk.rng.acquire`.
+    """
+
+    def __init__(
+        self,
+        tests: ThresholdTests,
+        *,
+        cost: Cost,
+        mechanism: str,
+        parameters: dict[str, Any],
+        most: int | None = None,
+        valued: bool,
+        rng: Any,
+    ):
+        release(acquire(rng))  # refused here rather than after the charge
+        self.mechanism = mechanism
+        self.parameters = parameters
+        self._tests = tests
+        self._cost = cost
+        self._most = most
+        self._rng = rng
+        self._charged = False
+        self._private = True
+        self._bits = bytearray()
+        self._values: list[Any] | None = [] if valued else None
+        self._lock = Lock()
+        self._pid = os.getpid()
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all was used up that the cost pays for: no test is left."""
+        return self._tests.left == 0 or len(self._bits) == self._most
+
+    @property
+    def cost(self) -> Cost:
+        """What it has cost so far: nothing before the first test, then all of it."""
+        return self._cost if self._charged else Cost(0.0, 0.0, "nothing was drawn")
+
+    def result(self) -> Answers:
+        """Return what has come out so far."""
+        return Answers(
+            bits=np.array(self._bits, np.uint8).view(np.bool_),
+            values=None if self._values is None else tuple(self._values),
+            exhausted=self.exhausted,
+            cost=self.cost,
+            mechanism=self.mechanism,
+            private=self._private,
+            parameters=self.parameters,
+        )
+
+    def _run(
+        self,
+        queries: np.ndarray,
+        values: Callable[[np.ndarray], tuple[list[Any], bool]] | None = None,
+    ) -> np.ndarray:
+        """Test, and keep the bits, and the values that `values` makes of them."""
+        with self._lock:
+            if self._pid != os.getpid():
+                raise RuntimeError("this session belongs to another process")
+            if self.exhausted:
+                raise ExhaustedError("all that the cost pays for has been used up")
+            self._charged = True
+            left = None if self._most is None else self._most - len(self._bits)
+            bits, private = self._tests.run(queries[:left], self._rng)
+            self._bits += bits.tobytes()
+            self._private &= private
+            if values is not None and self._values is not None:
+                made, private = values(bits)
+                self._values += made
+                self._private &= private
+            return bits
 
 
 def _parts(threshold: int | float, real: bool) -> tuple[int, float]:

@@ -12,16 +12,21 @@ import numpy as np
 from dptopk._validate import boolean, integer, positive
 from dptopk.discrete import add_noise
 from dptopk.mechanisms._calibrate import scale_of
-from dptopk.mechanisms._threshold import ThresholdTests, query_array, query_number, scales
+from dptopk.mechanisms._threshold import (
+    Session,
+    ThresholdTests,
+    query_array,
+    query_number,
+    scales,
+)
 from dptopk.release import Answers, Cost
-from dptopk.rng import acquire, release
 
 __all__ = ["SparseVector", "sparse_vector"]
 
 THEOREM = "Lyu, Su and Li 2017, sparse vector technique with {}"
 
 
-class SparseVector:
+class SparseVector(Session):
     """Tests of queries against one noisy threshold, one at a time.
 
     Each query may depend on the answers to those before it. However many there
@@ -107,47 +112,36 @@ class SparseVector:
             total = epsilon + answers_epsilon
             if Fraction(total) < Fraction(epsilon) + Fraction(answers_epsilon):
                 total = math.nextafter(total, math.inf)
-        release(acquire(rng))  # refused here rather than after the charge
-        self._tests = ThresholdTests(
-            threshold=threshold,
-            threshold_scale=noise.threshold,
-            query_scale=noise.query,
-            hits=hits,
-            above=above,
+        super().__init__(
+            ThresholdTests(
+                threshold=threshold,
+                threshold_scale=noise.threshold,
+                query_scale=noise.query,
+                hits=hits,
+                above=above,
+            ),
+            cost=Cost(
+                total,
+                0.0,
+                THEOREM.format("monotone queries" if monotone else "any queries")
+                + (" and answers by discrete Laplace noise" if answers_epsilon else ""),
+            ),
+            mechanism="sparse_vector",
+            parameters={
+                "threshold": threshold,
+                "hits": hits,
+                "monotone": monotone,
+                "sensitivity": sensitivity,
+                "above": above,
+                "split": noise.split,
+                "threshold_scale": noise.threshold,
+                "query_scale": noise.query,
+                "answers_epsilon": answers_epsilon,
+                "answer_scale": self._answer_scale,
+            },
+            valued=answers_epsilon is not None,
+            rng=rng,
         )
-        self._rng = rng
-        self._cost = Cost(
-            total,
-            0.0,
-            THEOREM.format("monotone queries" if monotone else "any queries")
-            + (" and answers by discrete Laplace noise" if answers_epsilon else ""),
-        )
-        self._charged = False
-        self._private = True
-        self._bits = bytearray()
-        self._values: list[int | None] = []
-        self.parameters = {
-            "threshold": threshold,
-            "hits": hits,
-            "monotone": monotone,
-            "sensitivity": sensitivity,
-            "above": above,
-            "split": noise.split,
-            "threshold_scale": noise.threshold,
-            "query_scale": noise.query,
-            "answers_epsilon": answers_epsilon,
-            "answer_scale": self._answer_scale,
-        }
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether all hits have been: no test is left."""
-        return self._tests.left == 0
-
-    @property
-    def cost(self) -> Cost:
-        """What it has cost so far: nothing before the first test, then all of it."""
-        return self._cost if self._charged else Cost(0.0, 0.0, "nothing was drawn")
 
     def test(self, query: int | float) -> bool:
         """Test one query.
@@ -169,7 +163,7 @@ class SparseVector:
         """
         number = query_number("query", query)
         kind = np.float64 if isinstance(number, float) else np.int64
-        return bool(self._run(np.array([number], kind))[0])
+        return bool(self._test(np.array([number], kind))[0])
 
     def test_all(self, queries: Any) -> np.ndarray:
         """Test queries in order, up to the last hit.
@@ -189,34 +183,21 @@ class SparseVector:
         ExhaustedError
             If all hits have been before.
         """
-        return self._run(query_array("queries", queries))
+        return self._test(query_array("queries", queries))
 
-    def _run(self, queries: np.ndarray) -> np.ndarray:
-        if self._answer_scale is not None and queries.dtype.kind == "f":
+    def _test(self, queries: np.ndarray) -> np.ndarray:
+        scale = self._answer_scale
+        if scale is None:
+            return self._run(queries)
+        if queries.dtype.kind == "f":
             raise TypeError("queries must be integers where answers are released")
-        self._charged = True
-        bits, private = self._tests.run(queries, self._rng)
-        self._private &= private
-        self._bits += bits.tobytes()
-        if self._answer_scale is not None:
-            noisy, private = add_noise(
-                queries[: bits.size][bits], "laplace", self._answer_scale, self._rng
-            )
-            answers = iter(noisy.tolist())
-            self._values += [next(answers) if hit else None for hit in bits.tolist()]
-        return bits
 
-    def result(self) -> Answers:
-        """Return what has come out so far."""
-        return Answers(
-            bits=np.array(self._bits, np.uint8).view(np.bool_),
-            values=None if self._answer_scale is None else tuple(self._values),
-            exhausted=self.exhausted,
-            cost=self.cost,
-            mechanism="sparse_vector",
-            private=self._private,
-            parameters=self.parameters,
-        )
+        def answers(bits: np.ndarray) -> tuple[list[int | None], bool]:
+            noisy, private = add_noise(queries[: bits.size][bits], "laplace", scale, self._rng)
+            left = iter(noisy.tolist())
+            return [next(left) if hit else None for hit in bits.tolist()], private
+
+        return self._run(queries, answers)
 
 
 def sparse_vector(
@@ -316,7 +297,7 @@ def _ask(tests: SparseVector, queries: Iterator[Any]) -> None:
         except StopIteration:
             return
         outcome = tests.test(query)
-        if tests._answer_scale is not None:
+        if tests._values is not None:
             outcome = tests._values[-1]
     if isinstance(queries, Generator):
         queries.close()

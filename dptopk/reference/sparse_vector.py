@@ -143,7 +143,7 @@ def exceeds(
     gap = threshold - Fraction(query)
     scales = Fraction(threshold_scale), Fraction(query_scale)
     # Bits on top, or the noises are lost beside the gap.
-    whole = int(abs(gap) / min(scales)).bit_length()
+    whole = int(abs(gap) / min(scale for scale in scales if scale)).bit_length()
     while True:
         precision = 64 * level + 32 + whole
         rho, nu = (
