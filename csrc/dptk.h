@@ -231,6 +231,27 @@ typedef struct dptk_race_scratch {
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
               double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked);
 
+/* ---- discrete.c: integer noise -------------------------------------------- */
+
+/* P(x) proportional to exp(-|x| / scale), or to exp(-x^2 / (2 scale^2)). */
+enum { DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN };
+
+/* n independent integers of a discrete law, the scale taken as the exact number
+ * it is.
+ *
+ * Assumed: 2^-50 <= scale <= 2^50.
+ * Equivalent: Laplace: floor(scale * E1) - floor(scale * E2) of standard
+ * exponentials. Gaussian: y of that at scale t = floor(scale) + 1, again and again until
+ * E3 > (|y| - scale**2 / t)**2 / (2 * scale**2).
+ * Words: one for each E in this order; E3 is drawn after each y.
+ * error_factor: 1; tests widen the error bounds with more.
+ * Outputs: out[n], each below 2^54 in size.
+ * Returns DPTK_UNDECIDED if a whole part or a comparison cannot be certified in
+ * doubles: about once in 2^49 / scale variates.
+ * Cost: n times two or about five logarithms. */
+int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
+                  int64_t *out);
+
 /* ---- sparse_vector.c: tests against one noisy threshold ------------------ */
 
 /* Queries, and the threshold base + offset that they are tested against. */
@@ -246,7 +267,8 @@ typedef struct dptk_tests {
 
 /* Test queries from *tested on, until n are tested or `hits` of them have hit.
  *
- * Assumed: queries and offset are finite, scales finite and > 0; hit has n places.
+ * Assumed: queries and offset are finite, scales finite and > 0 (the threshold's
+ * may be 0: no noise on it); hit has n places.
  * Equivalent: noisy = query[i] + query_scale * laplace[i]
  *             hit[i] = (noisy > base + offset + threshold_scale * laplace_0) == above
  * Words: one a query. Bit 0 is the sign of a noise (1: negative), the other 63

@@ -10,6 +10,7 @@ from dptopk import accounting, utility
 from dptopk.argtopk import argtopk
 from dptopk.errors import (
     DptopkError,
+    ExhaustedError,
     MechanismError,
     RandomnessError,
     SourceError,
@@ -21,8 +22,10 @@ from dptopk.mechanisms.noisy_max import noisy_max
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
+from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
-from dptopk.release import Cost, Release
+from dptopk.release import Answers, Cost, Release
 from dptopk.restricted import (
     restricted,
     restricted_gumbel,
@@ -38,14 +41,18 @@ except PackageNotFoundError:  # a source tree that was built in place
     __version__ = "unknown"
 
 __all__ = [
+    "Answers",
     "Cost",
     "DptopkError",
+    "ExhaustedError",
     "Histogram",
     "MechanismError",
     "RandomnessError",
     "Release",
     "SeededRng",
     "SourceError",
+    "SparseVector",
+    "StableQueries",
     "UnknownDomainError",
     "accounting",
     "argtopk",
@@ -58,6 +65,9 @@ __all__ = [
     "restricted_gumbel",
     "restricted_normal",
     "restricted_oneshot",
+    "sparse_vector",
+    "stable_queries",
+    "stable_release",
     "top_stable",
     "utility",
     "verify",

@@ -89,6 +89,11 @@ cdef extern from "dptk.h" nogil:
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
 
+    # ---- discrete.c
+    int DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN
+    int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
+                      int64_t *out)
+
     # ---- sparse_vector.c
     ctypedef struct dptk_tests:
         const int64_t *integer

@@ -75,6 +75,11 @@ def race(
     stop_offset: float = 0.0,
 ) -> npt.NDArray[np.int64] | None: ...
 
+# ---- discrete.c
+DISCRETE: dict[str, int]
+
+def discrete(source: Source, n: int, scale: float, noise: int) -> npt.NDArray[np.int64] | None: ...
+
 # ---- sparse_vector.c
 def sparse_vector(
     source: Source,

@@ -554,6 +554,33 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:
     return 0
 
 
+# ---- discrete.c
+
+DISCRETE = {"laplace": DPTK_DISCRETE_LAPLACE, "gaussian": DPTK_DISCRETE_GAUSSIAN}
+
+
+def discrete(Source source, size_t n, double scale, int noise):
+    """Return n integers of a discrete law, or None if undecided: dptk_discrete."""
+    cdef double factor = error_factor
+    cdef int64_t[::1] out
+    cdef int status
+    values = np.empty(n, dtype=np.int64)
+    if n == 0:
+        return values
+    out = values
+    while True:
+        source.rewind()
+        if n < KEEP_GIL:
+            status = dptk_discrete(source.rng, n, scale, noise, factor, &out[0])
+        else:
+            with nogil:
+                status = dptk_discrete(source.rng, n, scale, noise, factor, &out[0])
+        if status != DPTK_TAPE_END:
+            break
+        source.extend()
+    return values if status == DPTK_OK else None
+
+
 # ---- sparse_vector.c
 
 

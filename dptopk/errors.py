@@ -18,6 +18,10 @@ class RandomnessError(DptopkError, RuntimeError):
     """No secure source of random bits: nothing was drawn and nothing released."""
 
 
+class ExhaustedError(DptopkError, RuntimeError):
+    """All the hits or answers that a budget pays for have been given: nothing was drawn."""
+
+
 class TapeEndError(DptopkError, RuntimeError):
     """A fixed tape of random words (tests only) was read to its end."""
 

@@ -18,6 +18,7 @@ LAYERS = [
     ["sources", "utility"],
     ["histogram"],
     ["reference"],
+    ["discrete"],
     ["mechanisms"],
     ["metrics", "restricted"],
     ["verification"],

@@ -14,7 +14,7 @@ from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.histogram import Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import select
-from dptopk.mechanisms._threshold import threshold_tests
+from dptopk.mechanisms._threshold import scales, threshold_tests
 from dptopk.release import Cost, Release
 
 __all__ = ["top_stable"]
@@ -190,22 +190,17 @@ def calibrated(
 ) -> Plan:
     """Return what the budget affords, rounded against us."""
     rest = math.nextafter(epsilon - epsilon_select, 0.0) if epsilon_select else epsilon
-    epsilon_threshold = split * rest
-    epsilon_queries = math.nextafter(rest - epsilon_threshold, 0.0)
-    if not (epsilon_threshold > 0.0 and epsilon_queries > 0.0):
-        raise ValueError("epsilon is too small to share")
-    threshold_scale = scale_of(epsilon_threshold)
-    query_scale = scale_of(epsilon_queries, 2.0)
+    noise = scales(rest, hits=1, monotone=False, split=split)
     # At the last place of a known domain the set is always the same.
     moves = k_bar if n_items is None or tail == "paper" else max(1, min(k_bar, n_items - 1))
     threshold = stability_threshold(
-        delta, query_scale=query_scale, threshold_scale=threshold_scale, tests=moves, bound=tail
+        delta, query_scale=noise.query, threshold_scale=noise.threshold, tests=moves, bound=tail
     )
     return Plan(
         k_bar if n_items is None else min(k_bar, n_items),
         threshold,
-        threshold_scale,
-        query_scale,
+        noise.threshold,
+        noise.query,
         scale_of(epsilon_select, float(k)) if epsilon_select else None,
     )
 

@@ -78,7 +78,7 @@ def law(
     >>> from dptopk.reference import sparse_vector
     >>> chance = sparse_vector.law([0, 9], threshold=5, threshold_scale=1.0, query_scale=1.0)
     >>> {bits: round(p, 3) for bits, p in chance.items()}
-    {(True,): 0.012, (False, True): 0.943, (False, False): 0.045}
+    {(True,): 0.012, (False, True): 0.961, (False, False): 0.027}
     """
     noise = LAWS["laplace"]
     unit = min(threshold_scale, query_scale)
@@ -86,16 +86,19 @@ def law(
     reach = TAIL * threshold_scale
     panels = _Panels([0.0, -reach, reach, *gaps], unit)
     shift = panels.points * unit
+    needed = {gap: (shift - gap) / query_scale for gap in gaps}
+    up = {gap: noise.above(z) for gap, z in needed.items()}
+    down = {gap: noise.below(z) for gap, z in needed.items()}
+    hit, miss = (up, down) if above else (down, up)
     chances: dict[Bits, float] = {}
 
     def extend(bits: Bits, weight: np.ndarray) -> None:
         if len(bits) == len(gaps) or sum(bits) == hits:
             chances[bits] = panels.integral(weight) * unit
             return
-        needed = (shift - gaps[len(bits)]) / query_scale
-        up, down = noise.above(needed), noise.below(needed)
-        extend((*bits, True), weight * (up if above else down))
-        extend((*bits, False), weight * (down if above else up))
+        gap = gaps[len(bits)]
+        extend((*bits, True), weight * hit[gap])
+        extend((*bits, False), weight * miss[gap])
 
     extend((), noise.density(shift / threshold_scale) / threshold_scale)
     return chances
@@ -140,7 +143,7 @@ def exceeds(
     gap = threshold - Fraction(query)
     scales = Fraction(threshold_scale), Fraction(query_scale)
     # Bits on top, or the noises are lost beside the gap.
-    whole = int(abs(gap) / min(scales)).bit_length()
+    whole = int(abs(gap) / min(scale for scale in scales if scale)).bit_length()
     while True:
         precision = 64 * level + 32 + whole
         rho, nu = (

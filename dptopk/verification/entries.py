@@ -6,6 +6,7 @@ from dptopk.verification import (
     oneshot,
     peel,
     restricted,
+    sparse_vector,
     top_stable,
 )
 from dptopk.verification.registry import Entry
@@ -17,6 +18,7 @@ ENTRIES: dict[str, Entry] = {
         limited_domain.ENTRY,
         noisy_max.ENTRY,
         oneshot.ENTRY,
+        sparse_vector.ENTRY,
         top_stable.ENTRY,
         restricted.ENTRY,
     )
