@@ -203,14 +203,15 @@ typedef struct dptk_runner {
 
 /* A pair of the map from head positions (or tail items) to what took their place. */
 typedef struct dptk_pair {
-    int64_t key, value;
+    int64_t key, value, round;
 } dptk_pair;
 
-/* Working memory: `capacity` blocks and runners, 2 * capacity pairs. */
+/* Working memory: `capacity` blocks and runners, 2 * capacity pairs; as many pairs
+ * again for dptk_race_afresh with a tail. */
 typedef struct dptk_race_scratch {
     dptk_block *block;
     dptk_runner *runner;
-    dptk_pair *pair;
+    dptk_pair *pair, *gone;
     size_t capacity;  /* a power of two */
 } dptk_race_scratch;
 
@@ -230,6 +231,22 @@ typedef struct dptk_race_scratch {
  * Cost: O((blocks + seen) log), seen about k times a small constant. */
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
               double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked);
+
+/* k picks, one after the other: each is the item with the largest score/scale +
+ * noise of those not yet picked, with fresh noise for every pick.
+ *
+ * Assumed: as for dptk_race, and 1 <= k <= the number of items, no offsets, no
+ * stopper, capacity >= k. left holds 2 m words.
+ * Equivalent: k times: v = key/scale + noise of the items left; i = argmax(v);
+ * pick i and take it out. With Gumbel noise that has the law of dptk_race, with
+ * no other noise.
+ * Words: k times those of dptk_race for one pick over the items left in order.
+ * The tail's bound remains the score of the head's last item, picked or not.
+ * Returns as dptk_race does.
+ * Cost: k races for one pick, and moving the head items before each pick. */
+int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+                     double error_factor, dptk_race_scratch *scratch, int64_t *left,
+                     int64_t *item);
 
 /* ---- discrete.c: integer noise -------------------------------------------- */
 

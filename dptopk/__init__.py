@@ -22,6 +22,7 @@ from dptopk.mechanisms.noisy_max import noisy_max
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
+from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
@@ -31,6 +32,7 @@ from dptopk.restricted import (
     restricted_gumbel,
     restricted_normal,
     restricted_oneshot,
+    restricted_permute_and_flip,
 )
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
@@ -61,10 +63,12 @@ __all__ = [
     "noisy_topk",
     "oneshot",
     "peel",
+    "permute_and_flip",
     "restricted",
     "restricted_gumbel",
     "restricted_normal",
     "restricted_oneshot",
+    "restricted_permute_and_flip",
     "sparse_vector",
     "stable_queries",
     "stable_release",

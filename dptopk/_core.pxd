@@ -85,9 +85,13 @@ cdef extern from "dptk.h" nogil:
         dptk_block *block
         dptk_runner *runner
         dptk_pair *pair
+        dptk_pair *gone
         size_t capacity
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
+    int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale,
+                         int noise, double error_factor, dptk_race_scratch *scratch,
+                         int64_t *left, int64_t *item)
 
     # ---- discrete.c
     int DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN

@@ -73,6 +73,7 @@ def race(
     stop: bool = False,
     stop_key: int = 0,
     stop_offset: float = 0.0,
+    fresh: bool = False,
 ) -> npt.NDArray[np.int64] | None: ...
 
 # ---- discrete.c

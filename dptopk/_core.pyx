@@ -466,8 +466,10 @@ def noise_value(int noise, double s, double s_error):
 
 # For fewer picks than this a race is over in some 20 us, less than it takes to
 # hand the GIL to another thread and back: two threads then do more with it kept.
+# A pick with fresh noise costs about as much as eight others.
 cdef enum:
     KEEP_GIL = 256
+    FRESH_COST = 8
 
 # Multiplies the error bounds of every race: tests raise it, so that the exact
 # replay runs often.
@@ -477,8 +479,11 @@ error_factor = 1.0
 def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssize_t k,
          double scale, int noise, bint real=False, tail=None,
          const double[::1] offset=None, bint stop=False, int64_t stop_key=0,
-         double stop_offset=0.0):
-    """Return the items picked as an int64 array, or None if undecided: dptk_race."""
+         double stop_offset=0.0, bint fresh=False):
+    """Return the items picked as an int64 array, or None if undecided: dptk_race.
+
+    `fresh` draws the noise anew for every pick, without offset and stop: dptk_race_afresh.
+    """
     cdef dptk_field field
     cdef Py_buffer view
     cdef dptk_column column
@@ -487,6 +492,10 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     cdef double factor = error_factor
     cdef int status = DPTK_SCRATCH
     cdef int64_t[::1] item
+    cdef int64_t *left = NULL
+    cdef bint keep_gil
+    if fresh and (offset is not None or stop):
+        raise ValueError("fresh noise goes with neither offsets nor a stopper")
     field.m = key.shape[0]
     field.key = &key[0] if field.m else NULL
     field.index = &index[0] if field.m else NULL
@@ -505,29 +514,33 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     item = items
     while capacity < <size_t>(k + 128) or (offset is not None and capacity < field.m + 2):
         capacity *= 2
+    keep_gil = (k * FRESH_COST if fresh else k) < KEEP_GIL and field.offset == NULL
     scratch.block = NULL
     if tail is not None:
         column_of(tail, &view, &column)
         field.tail = &column
     try:
+        if fresh:
+            left = scratch_words(2 * field.m)
         while True:
             if status == DPTK_SCRATCH:
-                allocate(&scratch, capacity)
+                allocate(&scratch, capacity, fresh)
                 capacity *= 4
             source.rewind()
-            if k < KEEP_GIL and field.offset == NULL:
-                status = dptk_race(source.rng, &field, k, scale, noise, factor,
-                                   &scratch, &item[0], &picked)
+            if keep_gil:
+                status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
+                             &item[0], &picked)
             else:
                 with nogil:
-                    status = dptk_race(source.rng, &field, k, scale, noise, factor,
-                                       &scratch, &item[0], &picked)
+                    status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
+                                 &item[0], &picked)
             if status == DPTK_TAPE_END:
                 source.extend()
             elif status != DPTK_SCRATCH:
                 break
     finally:
         free(scratch.block)
+        free(left)
         if tail is not None:
             PyBuffer_Release(&view)
     if status == DPTK_UNDECIDED:
@@ -536,7 +549,17 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     return items if <Py_ssize_t>picked == k else items[:picked]
 
 
-cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:
+cdef int run(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+             double factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item,
+             size_t *picked) noexcept nogil:
+    """A race; with fresh noise for every pick if `left` is given."""
+    if left == NULL:
+        return dptk_race(rng, field, k, scale, noise, factor, scratch, item, picked)
+    picked[0] = k
+    return dptk_race_afresh(rng, field, k, scale, noise, factor, scratch, left, item)
+
+
+cdef int allocate(dptk_race_scratch *scratch, size_t capacity, bint fresh) except -1:
     """Give the scratch `capacity` places, in one piece of memory."""
     cdef size_t blocks = capacity * sizeof(dptk_block)
     cdef size_t runners = capacity * sizeof(dptk_runner)
@@ -544,12 +567,13 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:
     cdef char *memory
     free(scratch.block)
     scratch.block = NULL
-    memory = <char *>malloc(blocks + runners + pairs)
+    memory = <char *>malloc(blocks + runners + pairs * (1 + fresh))
     if memory == NULL:
         raise MemoryError
     scratch.block = <dptk_block *>memory
     scratch.runner = <dptk_runner *>(memory + blocks)
     scratch.pair = <dptk_pair *>(memory + blocks + runners)
+    scratch.gone = scratch.pair + 2 * capacity if fresh else NULL
     scratch.capacity = capacity
     return 0
 

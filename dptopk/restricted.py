@@ -23,6 +23,7 @@ from dptopk.mechanisms._threshold import threshold_tests
 from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.mechanisms.peel import THEOREM as GUMBEL_THEOREM
 from dptopk.mechanisms.peel import peel
+from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.release import Cost, Release
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "restricted_gumbel",
     "restricted_normal",
     "restricted_oneshot",
+    "restricted_permute_and_flip",
 ]
 
 THEOREM = "Carvalho and Wang (restricted domain), Theorem 2"
@@ -83,8 +85,8 @@ def restricted(
     Parameters
     ----------
     mechanism : str or callable
-        One of our mechanisms by name ("peel", "oneshot", "normal") or function, or a
-        callable of yours ``(Histogram, k) -> picks``:
+        One of our mechanisms by name ("peel", "oneshot", "permute_and_flip",
+        "normal") or function, or a callable of yours ``(Histogram, k) -> picks``:
         see Notes.
     counts : Histogram or array of integers, shape (d,)
         Users per item, full or truncated, of a known or an unknown domain.
@@ -296,6 +298,35 @@ def restricted_oneshot(
     )
 
 
+def restricted_permute_and_flip(
+    counts: Any, *, k: int, epsilon: float, delta: float, **more: Any
+) -> Release:
+    """Pick up to k items among the top k_bar: `permute_and_flip` by way of `restricted`.
+
+    Parameters
+    ----------
+    counts, k, epsilon, delta, **more
+        As in `restricted`.
+
+    Returns
+    -------
+    Release
+        Items in the order of the picks.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP, that of `restricted`. The picks are pure DP by
+    default, and all of delta goes to the tests.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> dp.restricted_permute_and_flip([3, 900, 700, 5], k=2, epsilon=1.0, delta=1e-6).items
+    (1, 2)
+    """
+    return restricted("permute_and_flip", counts, k=k, epsilon=epsilon, delta=delta, **more)
+
+
 def restricted_normal(
     counts: Any,
     *,
@@ -392,7 +423,12 @@ def _normal(
     )
 
 
-OURS: dict[str, Callable[..., Release]] = {"peel": peel, "oneshot": oneshot, "normal": _normal}
+OURS: dict[str, Callable[..., Release]] = {
+    "peel": peel,
+    "oneshot": oneshot,
+    "permute_and_flip": permute_and_flip,
+    "normal": _normal,
+}
 
 
 class Budget(NamedTuple):

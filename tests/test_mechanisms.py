@@ -25,6 +25,9 @@ MECHANISMS = {
     "restricted_gumbel": lambda counts=COUNTS, **changes: dp.restricted_gumbel(
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
+    "permute_and_flip": lambda counts=COUNTS, **changes: dp.permute_and_flip(
+        counts, **{"k": 2, "epsilon": 1, **changes}
+    ),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
@@ -33,7 +36,7 @@ MECHANISMS = {
 
 OF_K = [m for m in MECHANISMS if m != "noisy_max"]
 ANY_DOMAIN = ["limited_domain", "top_stable", "restricted_gumbel"]
-FULL_DOMAIN = ["peel", "noisy_max", "oneshot"]  # of counts or scores
+FULL_DOMAIN = ["peel", "noisy_max", "oneshot", "permute_and_flip"]  # of counts or scores
 
 
 def case(mechanism, error, message, **changes):
@@ -54,11 +57,11 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon_step=1.0)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "permute_and_flip", "limited_domain")
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon=None)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "permute_and_flip", "limited_domain")
         ),
         *(
             case(m, ValueError, "k must be an integer >= 1, got 0", k=0)
@@ -68,7 +71,7 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in OF_K),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
-            for m in ("peel", "oneshot", *ANY_DOMAIN)
+            for m in ("peel", "oneshot", "permute_and_flip", *ANY_DOMAIN)
         ),
         *(
             case(m, TypeError, "counts must be an array of integers, got float64",
@@ -86,7 +89,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, TypeError, "largest must be True or False, got str", largest="no")
-            for m in ("noisy_max", "oneshot")
+            for m in ("noisy_max", "oneshot", "permute_and_flip")
         ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
@@ -95,15 +98,15 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
             case(m, ValueError, "method must be one of", method="magic")
-            for m in ("peel", "limited_domain", "oneshot")
+            for m in ("peel", "limited_domain", "oneshot", "permute_and_flip")
         ),
         *(
             case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
-            for m in ("peel", "oneshot")
+            for m in ("peel", "oneshot", "permute_and_flip")
         ),
         *(
             case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
-            for m in ("peel", "oneshot")
+            for m in ("peel", "oneshot", "permute_and_flip")
             for bad in (1, -0.1)
         ),
         *(
@@ -166,6 +169,10 @@ def case(mechanism, error, message, **changes):
             case(m, ValueError, "tail must be one of exact, paper, got 'long'", tail="long")
             for m in ("top_stable", "restricted_gumbel")
         ),
+        case("permute_and_flip", ValueError,
+             "method must be one of basic, advanced, optimal, got 'zcdp': it needs bounded-range",
+             method="zcdp"),
+        case("permute_and_flip", TypeError, "method must be a string, got int", method=1),
         case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
              k_bar="secret"),
         case("limited_domain", ValueError, "max_items_per_user must be an integer >= 1, got 0",

@@ -11,10 +11,13 @@ from scipy import special
 from dptopk import SeededRng, _core
 from dptopk._counts import Head
 from dptopk.mechanisms import _select
+from dptopk.reference import noise as noise_law
 from dptopk.reference import race as exact
 from dptopk.reference.interval import Interval
+from dptopk.verification.sampling import chi_square, power
 
 TAPES = 1000
+LONG = 1 << 16  # words of a tape for fresh noise, in a head that is cut too short
 NOISES = sorted(_core.NOISES)
 every_noise = pytest.mark.parametrize("noise", NOISES)
 
@@ -29,13 +32,13 @@ def head_of(array, m):
     return Head(keys, items, tail, array.dtype.kind == "f")
 
 
-def kernel(head, tape, *, k, scale, noise="gumbel", offsets=None, stop=None):
+def kernel(head, tape, *, k, scale, noise="gumbel", offsets=None, stop=None, fresh=False):
     source = _core.TapeSource(tape)
     source.begin()
     key, offset = stop or (0, 0.0)
     picks = _core.race(
         source, head.keys, head.items, k, scale, _core.NOISES[noise], head.real,
-        head.tail, offsets, stop is not None, key, offset,
+        head.tail, offsets, stop is not None, key, offset, fresh,
     )  # fmt: skip
     return None if picks is None else picks.tolist()
 
@@ -48,6 +51,16 @@ def reference(head, tape, *, k, scale, noise="gumbel", offsets=None, stop=None, 
     )
     field = _select.exact_field(head, offsets=offsets, stop=stop)
     return exact.race(source, field, k=k, scale=scale, noise=noise)
+
+
+def reference_afresh(head, tape, *, k, scale, noise, offsets=None, stop=None):
+    generator = np.random.default_rng(99)
+    source = exact.Tape(
+        _core.TapeSource(tape).read,
+        lambda n: generator.integers(0, 2**64, size=n, dtype=np.uint64),
+    )
+    field = _select.exact_field(head, offsets=None, stop=None)
+    return exact.race_afresh(source, field, k=k, scale=scale, noise=noise)
 
 
 def random_case(rng):
@@ -141,6 +154,112 @@ def test_forced_replay_gives_the_same_picks(monkeypatch, noise):
         assert again.tolist() == picks.tolist(), seed
         assert not private
     assert replays > 50
+
+
+def fresh_cases(tapes):
+    """The cases without offsets and stopper."""
+    for seed in range(tapes):
+        head, case = random_case(np.random.default_rng(seed))
+        if case["offsets"] is None and case["stop"] is None:
+            yield seed, head, case
+
+
+@pytest.fixture(scope="module", params=NOISES)
+def expected_afresh(request):
+    """A noise, and what the reference picks on every tape with fresh noise for each pick."""
+    noise = request.param
+    return noise, {
+        seed: reference_afresh(head, words(seed, LONG), noise=noise, **case)
+        for seed, head, case in fresh_cases(100 if noise == "gaussian" else 400)
+    }
+
+
+@pytest.mark.usefixtures("level")
+def test_fresh_noise_for_every_pick_equals_the_reference(expected_afresh):
+    noise, right = expected_afresh
+    undecided = changed = 0
+    for seed, head, case in fresh_cases(len(right)):
+        tape = words(seed, LONG)
+        picks = kernel(head, tape, noise=noise, fresh=True, **case)
+        undecided += picks is None
+        assert picks is None or picks == right[seed], seed
+        changed += picks is not None and picks != kernel(head, tape, noise=noise, **case)
+    assert undecided <= len(right) / 10
+    assert changed > len(right) / 10  # one draw for all picks is something else
+
+
+@every_noise
+def test_forced_replay_of_fresh_noise_gives_the_same_picks(monkeypatch, noise):
+    replays = 0
+    for seed, head, case in fresh_cases(60):
+        monkeypatch.setattr(_core, "error_factor", 1.0)
+        picks, _ = _select.select(head, rng=SeededRng(seed), noise=noise, fresh=True, **case)
+        monkeypatch.setattr(_core, "error_factor", 2.0**48)
+        replays += kernel(head, words(seed, LONG), noise=noise, fresh=True, **case) is None
+        again, _ = _select.select(head, rng=SeededRng(seed), noise=noise, fresh=True, **case)
+        assert again.tolist() == picks.tolist(), seed
+    assert replays > 10
+
+
+@every_noise
+def test_fresh_picks_are_distinct_and_all_items_when_k_is_d(noise):
+    rng = np.random.default_rng(3)
+    for d, m in [(1, 1), (2, 1), (50, 7), (400, 50), (3000, 1), (3000, 3000)]:
+        for scores in (rng.integers(0, 3, size=d), rng.normal(size=d), np.zeros(d, np.int64)):
+            picks, _ = _select.select(
+                head_of(scores, m), k=d, scale=2.0, noise=noise, rng=SeededRng(d), fresh=True
+            )
+            assert sorted(picks.tolist()) == list(range(d))
+
+
+@every_noise
+def test_fresh_picks_from_a_tail_of_a_million_ties(noise):
+    scores = np.zeros(1_000_000, np.int64)
+    for m, leaders in ((1, 0), (1024, 50)):
+        scores[:leaders] = 4
+        case = {"k": 300, "scale": 1.0, "noise": noise, "fresh": True}
+        picks, _ = _select.select(head_of(scores, m), rng=SeededRng(m), **case)
+        assert len(set(picks.tolist())) == 300
+        cells = np.bincount(picks[picks >= 1024] * 10 // scores.size, minlength=10)
+        assert cells.sum() > 200
+        assert cells.min() > 5
+
+
+def test_fresh_noise_knows_neither_offsets_nor_a_stopper():
+    head = Head(np.array([2, 1], np.int64), np.arange(2), None, False)
+    for other in ({"offsets": np.zeros(2)}, {"stop": (1, 0.0)}):
+        with pytest.raises(ValueError, match="fresh"):
+            kernel(head, words(0), k=1, scale=1.0, fresh=True, **other)
+
+
+@every_noise
+@pytest.mark.parametrize("m", [1, 3, 5])
+def test_fresh_picks_have_the_law_of_races_one_after_the_other(noise, m):
+    """Gumbel noise drawn once has that law too, no other noise has."""
+    scores = {0: 7, 1: 5, 2: 5, 3: 2, 4: 0}
+    head = head_of(np.array(list(scores.values())), m)
+    law = {}
+    for (first,), chance in noise_law.sequence_law(scores, k=1, scale=3.0, noise=noise).items():
+        rest = {item: score for item, score in scores.items() if item != first}
+        for (second,), share in noise_law.sequence_law(rest, k=1, scale=3.0, noise=noise).items():
+            law[first, second] = chance * share
+    once = noise_law.sequence_law(scores, k=2, scale=3.0, noise=noise)
+    draws = 150_000
+
+    def sampler(fresh):
+        def sample(n, seed):
+            rng = SeededRng(seed)
+            case = {"k": 2, "scale": 3.0, "noise": noise, "rng": rng, "fresh": fresh}
+            return [tuple(_select.select(head, **case)[0].tolist()) for _ in range(n)]
+
+        return sample
+
+    assert chi_square(law, sampler(True), draws=draws, seed=8).passed
+    if noise == "gumbel":
+        assert all(abs(law[pair] - once[pair]) < 1e-12 for pair in law)
+    else:
+        assert power(law, once, draws=draws) > 0.999
+        assert not chi_square(law, sampler(False), draws=draws, seed=8).passed
 
 
 def test_undecided_words_are_refined():

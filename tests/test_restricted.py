@@ -95,7 +95,8 @@ def test_a_mechanism_is_a_name_or_a_callable():
 
 
 def test_by_name_or_by_function():
-    for name, function in (("peel", dp.peel), ("oneshot", dp.oneshot)):
+    for name in ("peel", "oneshot", "permute_and_flip"):
+        function = getattr(dp, name)
         one, other = (
             dp.restricted(m, COUNTS, k=3, **BUDGET, rng=dp.SeededRng(2)) for m in (name, function)
         )
@@ -134,6 +135,14 @@ def test_a_set_comes_out_as_one():
         "oneshot", COUNTS, k=3, **BUDGET, options={"noise": "gaussian", "max_items_per_user": 4}
     )
     assert gaussian.parameters["mechanism_delta"] == 5e-7
+
+
+def test_permute_and_flip_by_its_own_name():
+    release = dp.restricted_permute_and_flip(COUNTS, k=3, k_bar=5, **BUDGET)
+    assert release.items == (2, 4, 1)
+    assert release.ordered
+    assert release.mechanism == "restricted(permute_and_flip)"
+    assert release.parameters["mechanism_delta"] == 0.0
 
 
 def test_normal_noise_costs_by_the_items_of_a_user():

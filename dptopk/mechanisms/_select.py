@@ -153,11 +153,13 @@ def select(
     noise: str = "gumbel",
     offsets: np.ndarray | None = None,
     stop: tuple[int, float] | None = None,
+    fresh: bool = False,
 ) -> tuple[np.ndarray, bool]:
     """Return the k items with the largest score/scale + noise, and whether privately drawn.
 
     `offsets` are added to the scores, in units of the scale; `stop` is the
-    (score, offset) of a stopper, which ends the picks as ``_core.STOP``.
+    (score, offset) of a stopper, which ends the picks as ``_core.STOP``. With
+    `fresh` (and neither of these) the noise is drawn anew for every pick.
     """
     stop_key, stop_offset = stop if stop is not None else (0, 0.0)
     source = acquire(rng)
@@ -175,12 +177,14 @@ def select(
             stop is not None,
             stop_key,
             stop_offset,
+            fresh,
         )
         if picks is None:
             source.rewind()
             tape = exact.Tape(source.read, source.fresh)
             field = exact_field(head, offsets=offsets, stop=stop)
-            picks = np.array(exact.race(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
+            replay = exact.race_afresh if fresh else exact.race
+            picks = np.array(replay(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
         return picks, source.private
     finally:
         release(source)
