@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dptopk._counts import Head
 from dptopk._validate import boolean, choice, integer, nonnegative, positive, probability
+from dptopk._wrapped import OURS, by_gumbel, by_ours, by_yours, in_random_order
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import BOUNDS, stability_threshold
-from dptopk.errors import MechanismError
 from dptopk.histogram import Histogram, as_histogram
-from dptopk.mechanisms._calibrate import composition, scale_of
-from dptopk.mechanisms._select import scores_over, select
+from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import threshold_tests
-from dptopk.mechanisms.oneshot import noise_for, oneshot
-from dptopk.mechanisms.peel import THEOREM as GUMBEL_THEOREM
-from dptopk.mechanisms.peel import peel
-from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.release import Cost, Release
 
 __all__ = [
@@ -36,6 +28,7 @@ __all__ = [
     "restricted_permute_and_flip",
 ]
 
+OPTIONS = ("method", "noise", "max_items_per_user")
 THEOREM = "Carvalho and Wang (restricted domain), Theorem 2"
 
 
@@ -103,7 +96,8 @@ def restricted(
         `mechanism_delta` is 0 by default. For ours, by default
         ``default_split``, and half of delta where the mechanism spends any.
     options : mapping, optional
-        Further keyword arguments for a mechanism of ours.
+        For a mechanism of ours, where it has them: "method", "noise",
+        "max_items_per_user".
     ordered : bool, default True
         Whether the order of the picks of a callable of yours is that of its
         choice. False for a set: it is then put in an order drawn at random
@@ -179,21 +173,21 @@ def restricted(
     tail = choice("tail", tail, BOUNDS)
     ordered = boolean("ordered", ordered)
     ours = _ours(mechanism)
-    if ours is None and options is not None:
-        raise TypeError("options are for the mechanisms of this library")
+    _check_options(ours, options)
     h = as_histogram(counts)
     k_bar = _checked_k_bar(h, k, k_bar)
     budget = _shares(ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, tail)
     shown, items, next_count = _domain(h, k_bar)
+    spend = budget.mechanism_epsilon, budget.mechanism_delta
     if ours == "peel" and not options:
-        picked = _by_gumbel(shown, k, budget, rng)
+        picked = by_gumbel(shown, k, *spend, rng)
     elif ours is not None:
-        picked = _by_ours(ours, shown, h, k, budget, options or {}, rng)
+        picked = by_ours(ours, shown, h, k, *spend, options or {}, rng)
     else:
-        picked = _by_yours(mechanism, shown, k, budget, ordered, rng)
+        picked = by_yours(mechanism, shown, k, *spend, ordered, rng)
     places, private = picked.places, picked.private
     if not picked.ordered and places.size > 1:
-        places, safe = _in_random_order(places, rng)
+        places, safe = in_random_order(places, rng)
         private = private and safe
     if places.size:
         failed, safe = threshold_tests(
@@ -217,7 +211,7 @@ def restricted(
         labels=h.labels_of(picks),
         ordered=picked.ordered,
         complete=picks.size == k,
-        cost=Cost(epsilon, delta, picked.theorem),
+        cost=Cost(epsilon, delta, f"{THEOREM}; {picked.theorem}"),
         mechanism="restricted" if ours is None else f"restricted({ours})",
         private=private,
         parameters={
@@ -394,43 +388,6 @@ def restricted_normal(
     )
 
 
-def _normal(
-    h: Histogram, *, k: int, epsilon: float, delta: float, max_items_per_user: int, rng: Any
-) -> Release:
-    """Pick by the Gaussian mechanism on all counts: the order of its picks comes free."""
-    chosen = noise_for(
-        noise="gaussian",
-        method="best",
-        k=k,
-        epsilon=epsilon,
-        delta=delta,
-        sensitivity=1.0,
-        monotone=True,
-        max_items_per_user=max_items_per_user,
-        n_items=len(h),
-    )
-    head = scores_over(h, "normal", monotone=None, k=k).head(k=k, scale=chosen.scale)
-    picks, private = select(head, k=k, scale=chosen.scale, noise="gaussian", rng=rng)
-    return Release(
-        indices=picks,
-        labels=None,
-        ordered=True,
-        complete=True,
-        cost=Cost(epsilon, chosen.delta, chosen.theorem),
-        mechanism="normal",
-        private=private,
-        parameters={"k": k, "scale": chosen.scale, "max_items_per_user": max_items_per_user},
-    )
-
-
-OURS: dict[str, Callable[..., Release]] = {
-    "peel": peel,
-    "oneshot": oneshot,
-    "permute_and_flip": permute_and_flip,
-    "normal": _normal,
-}
-
-
 class Budget(NamedTuple):
     """What the mechanism and the tests may spend, and the noise of the tests."""
 
@@ -440,16 +397,6 @@ class Budget(NamedTuple):
     delta: float
     threshold: float
     scale: float
-
-
-class Picked(NamedTuple):
-    """What the mechanism picked: places in the order of the counts."""
-
-    places: np.ndarray
-    ordered: bool
-    private: bool
-    theorem: str
-    parameters: dict[str, Any] | None
 
 
 def _ours(mechanism: Any) -> str | None:
@@ -462,6 +409,16 @@ def _ours(mechanism: Any) -> str | None:
             f"got {type(mechanism).__name__}"
         )
     return next((name for name, function in OURS.items() if function is mechanism), None)
+
+
+def _check_options(ours: str | None, options: Any) -> None:
+    """Refuse options that would say something else of the counts than is true of them."""
+    if options is None:
+        return
+    if ours is None:
+        raise TypeError("options are for the mechanisms of this library")
+    if not isinstance(options, Mapping) or not set(options) <= set(OPTIONS):
+        raise TypeError(f"options must be a mapping with keys among {', '.join(OPTIONS)}")
 
 
 def _checked_k_bar(h: Histogram, k: int, k_bar: int | None) -> int:
@@ -536,110 +493,3 @@ def _domain(h: Histogram, k_bar: int) -> tuple[np.ndarray, np.ndarray, int]:
         shown[: counts.size] = counts
         return shown, items, next_count
     return counts, items, next_count
-
-
-def _by_gumbel(shown: np.ndarray, k: int, budget: Budget, rng: Any) -> Picked:
-    """Do what `_by_ours` does with `peel`, without its checks and its Release."""
-    spend = budget.mechanism_epsilon, budget.mechanism_delta
-    step, scale, theorem = _gumbel_noise(k, *spend)
-    head = Head(shown, _positions(shown.size), None, False)
-    picks, private = select(head, k=k, scale=scale, rng=rng)
-    return Picked(picks, True, private, theorem, {"epsilon_step": step, "scale": scale})
-
-
-@lru_cache(maxsize=4096)
-def _gumbel_noise(k: int, epsilon: float, delta: float) -> tuple[float, float, str]:
-    """Return the epsilon of a step, its scale, and what proves it."""
-    step = step_epsilon(epsilon, k, delta)
-    proof = composition("best", step, k, delta)
-    return step, scale_of(step), f"{THEOREM}; {GUMBEL_THEOREM}; {proof}"
-
-
-@lru_cache(maxsize=64)
-def _positions(n: int) -> np.ndarray:
-    return np.arange(n)
-
-
-def _by_ours(
-    name: str,
-    shown: np.ndarray,
-    h: Histogram,
-    k: int,
-    budget: Budget,
-    options: Mapping[str, Any],
-    rng: Any,
-) -> Picked:
-    """Run one of our mechanisms. All treat items alike: no need to hide their order."""
-    domain = Histogram.of_descending(shown, max_items_per_user=h.max_items_per_user)
-    spend = {"delta": budget.mechanism_delta} if budget.mechanism_delta else {}
-    release = OURS[name](domain, k=k, epsilon=budget.mechanism_epsilon, rng=rng, **spend, **options)
-    assert release.indices is not None
-    return Picked(
-        release.indices,
-        release.ordered,
-        release.private,
-        f"{THEOREM}; {release.cost.theorem}",
-        dict(release.parameters),
-    )
-
-
-def _by_yours(
-    mechanism: Callable[[Histogram, int], Any],
-    shown: np.ndarray,
-    k: int,
-    budget: Budget,
-    ordered: bool,
-    rng: Any,
-) -> Picked:
-    """Run a callable on the counts in an order drawn at random, and check what it returns.
-
-    What it raises or returns may be made of the data: no error tells more than
-    which of the rules was broken.
-    """
-    order, private = _in_random_order(np.arange(shown.size), rng)
-    domain = Histogram(shown[order])
-    picks, failed = _call(mechanism, domain, k)
-    if failed:  # out here, where the exception is no longer at hand
-        raise MechanismError("the mechanism raised an exception; its budget is spent")
-    if isinstance(picks, Release):
-        cost = picks.cost
-        if cost.epsilon > budget.mechanism_epsilon or cost.delta > budget.mechanism_delta:
-            raise MechanismError("the mechanism costs more than was stated; its budget is spent")
-        ordered, private = ordered and picks.ordered, private and picks.private
-        picks = picks.indices
-    ordered = ordered and not isinstance(picks, (set, frozenset))
-    places = _indices(picks, shown.size)
-    if places is None or len(places) > k or len(set(places)) < len(places):
-        raise MechanismError(
-            "the mechanism must return up to k different indices into its histogram; "
-            "its budget is spent"
-        )
-    return Picked(order[np.array(places, np.int64)], ordered, private, THEOREM, None)
-
-
-def _call(mechanism: Callable[[Histogram, int], Any], domain: Histogram, k: int) -> Any:
-    """Return what the mechanism returns, and whether it failed."""
-    try:
-        return mechanism(domain, k), False
-    except Exception:
-        return None, True
-
-
-def _indices(picks: Any, n: int) -> list[int] | None:
-    """Return indices below n as a list, or None if they are anything else."""
-    try:
-        if isinstance(picks, np.ndarray) and picks.ndim != 1:
-            return None
-        picks = list(itertools.islice(picks, n + 1))
-        places = [operator.index(pick) for pick in picks]
-    except Exception:
-        return None
-    if any(isinstance(pick, (bool, np.bool_)) for pick in picks):
-        return None
-    return places if all(0 <= place < n for place in places) else None
-
-
-def _in_random_order(places: np.ndarray, rng: Any) -> tuple[np.ndarray, bool]:
-    """Return places in an order drawn at random, and whether privately drawn: equal scores."""
-    equal = np.zeros(places.size, np.int64)
-    return select(Head(equal, places, None, False), k=places.size, scale=1.0, rng=rng)

@@ -91,6 +91,12 @@ def test_a_mechanism_is_a_name_or_a_callable():
         yours("magic")
 
 
+@pytest.mark.parametrize("options", [{"sensitivity": 0.1}, {"rng": None}, {"k": 1}, ["noise"]])
+def test_options_say_nothing_of_the_counts(options):
+    with pytest.raises(TypeError, match="options must be a mapping with keys among method, noise"):
+        dp.restricted("oneshot", COUNTS, k=2, **BUDGET, options=options)
+
+
 # ---- ours
 
 

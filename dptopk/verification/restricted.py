@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from dptopk.accounting import step_epsilon
+from dptopk.accounting import gaussian_sigma, step_epsilon
 from dptopk.accounting.stability import stability_threshold
 from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import scale_of
-from dptopk.reference import noise, peel, restricted
+from dptopk.reference import noise, peel, permute_and_flip, restricted
 from dptopk.reference.limited_domain import BOT, Outcome
 from dptopk.release import Release
 from dptopk.restricted import restricted as mechanism
@@ -32,7 +32,7 @@ THRESHOLD = stability_threshold(DELTA, query_scale=SCALE, threshold_scale=SCALE)
 ITEMS = 4
 COUNTS = (6, 5, 5, 0)  # distances near the threshold: tests pass and fail
 DRAWS = 100_000
-FEW_DRAWS = 20_000  # of a callable, which takes ten times as long
+FEW_DRAWS = 20_000  # where a call takes longer, and the race has its own checks
 
 Picks = tuple[int, ...]
 
@@ -45,6 +45,16 @@ def _oneshot(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
     """Pick a set by exponential noise, k EPSILON_STEP-DP, put in an order drawn at random."""
     sets = noise.set_law(counts, k=k, scale=1 / EPSILON_STEP, noise="exponential")
     return restricted.in_random_order(sets)
+
+
+def _flip(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
+    return permute_and_flip.law(counts, k=k, scale=1 / EPSILON_STEP)
+
+
+def _normal(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
+    """Pick by normal noise that is (2 EPSILON_STEP, DELTA)-DP for users of one item."""
+    sigma = gaussian_sigma(2 * EPSILON_STEP, DELTA)
+    return noise.sequence_law(dict(enumerate(counts)), k=k, scale=sigma, noise="gaussian")
 
 
 def _by_name(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
@@ -70,8 +80,16 @@ def _cases() -> Iterator[PrivacyCheck]:
     mechanisms: dict[str, Any] = {
         "Gumbel": (_gumbel, EPSILON_STEP),
         "a set by exponential noise": (lambda k: partial(_oneshot, k=k), EPSILON_STEP),
+        "permute-and-flip": (lambda k: partial(_flip, k=k), EPSILON_STEP),
         "ranked by name behind a random order": (lambda k: partial(_any, k=k), 0.0),
     }
+    for known in (True, False):
+        yield PrivacyCheck(
+            f"normal, k=2, k_bar=3, at most 1 item a user, {_domain(known)}",
+            _law(partial(_normal, k=2), 2, 3, known=known),
+            (Claim(2 * EPSILON_STEP + EPSILON_TESTS, 2 * DELTA, 0.3),),
+            max_items_per_user=1,
+        )
     for name, (picks_law, step) in mechanisms.items():
         for k, k_bar, known in itertools.product((1, 2, 3), (1, 2, 3, 5), (True, False)):
             if k > k_bar or (name != "Gumbel" and (k, k_bar) not in ((2, 2), (2, 3), (1, 3))):
@@ -270,7 +288,14 @@ def _first(h: Histogram, k: int) -> range:
 
 
 def _public(
-    counts: Counts, draws: int, seed: int, *, of: Any = "peel", known: bool = True, **options: Any
+    counts: Counts,
+    draws: int,
+    seed: int,
+    *,
+    of: Any = "peel",
+    known: bool = True,
+    spent: float = 0.0,
+    **options: Any,
 ) -> Iterator[Outcome]:
     rng, h = SeededRng(seed), _histogram(counts, known=known)
     cost = 2 * EPSILON_STEP if isinstance(of, str) else 0.0
@@ -282,9 +307,9 @@ def _public(
                 k=2,
                 k_bar=3,
                 epsilon=cost + EPSILON_TESTS,
-                delta=DELTA,
+                delta=DELTA + spent,
                 mechanism_epsilon=cost,
-                mechanism_delta=0.0,
+                mechanism_delta=spent,
                 rng=rng,
                 **options,
             )
@@ -404,6 +429,27 @@ ENTRY = Entry(
             partial(_public, known=False),
             _law(_gumbel(2), 2, 3, known=False),
             seed=42,
+        ),
+        _sampler(
+            "restricted(oneshot)",
+            partial(_public, of="oneshot", options={"noise": "exponential"}),
+            _as_sets(_law(partial(_oneshot, k=2), 2, 3, known=True)),
+            seed=48,
+            draws=FEW_DRAWS,
+        ),
+        _sampler(
+            "restricted(permute_and_flip)",
+            partial(_public, of="permute_and_flip"),
+            _law(partial(_flip, k=2), 2, 3, known=True),
+            seed=49,
+            draws=FEW_DRAWS,
+        ),
+        _sampler(
+            "restricted(normal)",
+            partial(_public, of="normal", spent=DELTA, options={"max_items_per_user": 1}),
+            _law(partial(_normal, k=2), 2, 3, known=True),
+            seed=50,
+            draws=FEW_DRAWS,
         ),
         _sampler(
             "restricted(a callable)",
