@@ -98,6 +98,19 @@ cdef extern from "dptk.h" nogil:
     int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
                       int64_t *out)
 
+    # ---- sparse_vector.c
+    ctypedef struct dptk_tests:
+        const int64_t *integer
+        const double *real
+        int64_t base
+        double offset
+        double threshold_scale
+        double query_scale
+        uint64_t threshold_word
+        int above
+    int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t hits,
+                           double error_factor, size_t *tested, uint8_t *hit)
+
     # ---- adaptive.c
     size_t dptk_adaptive_scratch(size_t m, size_t capacity)
     int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,

@@ -25,6 +25,12 @@ MECHANISMS = {
     "oneshot": lambda counts=COUNTS, **changes: dp.oneshot(
         counts, **{"k": 2, "epsilon": 1, **changes}
     ),
+    "top_stable": lambda counts=COUNTS, **changes: dp.top_stable(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
+    ),
+    "restricted_gumbel": lambda counts=COUNTS, **changes: dp.restricted_gumbel(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
+    ),
     "gamma": lambda counts=COUNTS, **changes: dp.gamma(counts, **{"k": 2, "epsilon": 1, **changes}),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
@@ -34,7 +40,8 @@ MECHANISMS = {
 SCORED = ("peel", "noisy_max", "permute_and_flip", "oneshot")  # of counts or scores
 FULL_DOMAIN = (*SCORED, "gamma")
 LIMITED = ("limited_domain", "limited_domain_laplace")
-BUDGETED = (*FULL_DOMAIN, *LIMITED)
+ANY_DOMAIN = (*LIMITED, "top_stable", "restricted_gumbel")
+BUDGETED = (*FULL_DOMAIN, *ANY_DOMAIN)
 BY_STEP = ("peel", "permute_and_flip", *LIMITED)  # that take epsilon_step
 BY_METHOD = ("peel", "permute_and_flip", "oneshot", "limited_domain")
 PURE_TOO = ("peel", "permute_and_flip", "oneshot")  # that take delta, and 0 for it
@@ -78,7 +85,7 @@ def case(mechanism, error, message, **changes):
         *(
             case(m, TypeError, "counts must be an array of integers, got float64",
                  counts=np.array([3.0, 1.0]), k=1)
-            for m in (*LIMITED, "gamma")
+            for m in (*ANY_DOMAIN, "gamma")
         ),
         *(
             case("noisy_max", ValueError, "counts must not be negative",
@@ -142,7 +149,7 @@ def case(mechanism, error, message, **changes):
         case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
         *(
             case(m, error, message, **changes)
-            for m in LIMITED
+            for m in ANY_DOMAIN
             for error, message, changes in (
                 (ValueError, r"counts must be below 2\*\*63 - 1",
                  {"counts": np.array([2**63 - 1] * 3), "k_bar": 2}),
@@ -151,13 +158,35 @@ def case(mechanism, error, message, **changes):
                 (ValueError, "k must be at most k_bar = 1, got 2", {"k_bar": 1}),
                 (ValueError, "k_bar must be an integer >= 1, got 0", {"k_bar": 0}),
                 (TypeError, "k_bar must be an integer, got float", {"k_bar": 5.0}),
-                (ValueError, "max_items_per_user must be an integer >= 1, got 0",
-                 {"max_items_per_user": 0}),
                 (ValueError, "k_bar must be at most 3, where the histogram",
                  {"counts": dp.Histogram(COUNTS).truncate(3), "k_bar": 4}),
-                (ValueError, "k must be at most 1, where the histogram",
-                 {"counts": dp.Histogram(COUNTS).truncate(1)}),
             )
+        ),
+        *(
+            case(m, ValueError, "max_items_per_user must be an integer >= 1, got 0",
+                 max_items_per_user=0)
+            for m in LIMITED
+        ),
+        *(
+            case(m, ValueError, "k must be at most 1, where the histogram",
+                 counts=dp.Histogram(COUNTS).truncate(1))
+            for m in LIMITED
+        ),
+        *(
+            case("top_stable", ValueError, r"split must be in \(0, 1\), got " + str(bad), split=bad)
+            for bad in (0, 1, -0.1, math.nan)
+        ),
+        *(
+            case("top_stable", error, message, epsilon_select=bad)
+            for error, message, bad in (
+                (ValueError, "epsilon_select must be less than epsilon, got 1.0", 1.0),
+                (ValueError, "epsilon_select must be a finite number >= 0, got -1", -1),
+                (TypeError, "epsilon_select must be a real number, got str", "0"),
+            )
+        ),
+        *(
+            case(m, ValueError, "tail must be one of exact, paper, got 'long'", tail="long")
+            for m in ("top_stable", "restricted_gumbel")
         ),
         case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
              k_bar="secret"),

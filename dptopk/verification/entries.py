@@ -9,6 +9,9 @@ from dptopk.verification import (
     oneshot,
     peel,
     permute_and_flip,
+    restricted,
+    sparse_vector,
+    top_stable,
 )
 from dptopk.verification.registry import Entry
 
@@ -23,5 +26,8 @@ ENTRIES: dict[str, Entry] = {
         permute_and_flip.ENTRY,
         oneshot.ENTRY,
         gamma.ENTRY,
+        sparse_vector.ENTRY,
+        top_stable.ENTRY,
+        restricted.ENTRY,
     )
 }
