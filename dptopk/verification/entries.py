@@ -1,6 +1,6 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
-from dptopk.verification import limited_domain, peel, sparse_vector, top_stable
+from dptopk.verification import limited_domain, peel, sparse_vector, stable_release, top_stable
 from dptopk.verification.registry import Entry
 
 ENTRIES: dict[str, Entry] = {
@@ -9,6 +9,7 @@ ENTRIES: dict[str, Entry] = {
         peel.ENTRY,
         limited_domain.ENTRY,
         sparse_vector.ENTRY,
+        stable_release.ENTRY,
         top_stable.ENTRY,
     )
 }

@@ -366,15 +366,7 @@ def _twin(seed: int) -> Bits:
 
 
 def _twin_one_by_one(seed: int) -> Bits:
-    words = np.random.Generator(np.random.PCG64(seed))
-    further = np.random.default_rng([seed, 2])
-    return _sample(
-        seed,
-        Tape(
-            lambda n: words.integers(0, 2**64, size=n, dtype=np.uint64).tolist(),
-            lambda n: further.integers(0, 2**64, size=n, dtype=np.uint64).tolist(),
-        ),
-    )
+    return _sample(seed, tapes.stream(seed))
 
 
 def _tape_check(label: str, kernel: Any, n: int, twin: Any = _twin) -> TapeCheck:
