@@ -282,6 +282,16 @@ def test_answers_have_their_own_cost_and_noise():
     assert len(drawn) > 3
 
 
+def test_answers_at_the_extremes():
+    """Held within int64; a budget that hardly needs noise adds none."""
+    top = [2**63 - 1] * 30
+    case = {"threshold": 0, "epsilon": 600.0, "hits": 30}
+    values = dp.sparse_vector(top, **case, answers_epsilon=1e-9).values
+    assert max(values) == 2**63 - 1
+    assert min(values) < 2**63 - 1
+    assert dp.sparse_vector(top, **case, answers_epsilon=1e300).values == tuple(top)
+
+
 def test_a_generator_is_told_and_closed():
     told, closed = [], []
 
@@ -378,6 +388,7 @@ def test_threads_share_the_hits():
         ({"threshold": "7"}, TypeError, "threshold must be an integer or a float, got str"),
         ({"threshold": True}, TypeError, "threshold must be an integer or a float, got bool"),
         ({"answers_epsilon": 0}, ValueError, "answers_epsilon must be a finite number > 0"),
+        ({"answers_epsilon": 1e-16}, ValueError, "answers_epsilon is too small"),
         ({"rng": 7}, TypeError, "rng must be None"),
         ({"queries": [1.0, math.nan]}, ValueError, "queries must not contain NaN"),
         ({"queries": [1.0, math.inf]}, ValueError, "queries must not contain infinite"),
