@@ -161,13 +161,14 @@ def test_a_long_run_is_the_same_in_one_or_many_and_needs_no_more_memory():
     assert whole.exhausted
     assert tests.result().bits.tolist() == whole.bits.tolist()
     source = acquire(None)
+    before = source.capacity
     try:
         hit = np.empty(queries.size, np.uint8)
         done, undecided = _core.sparse_vector(
             source, queries, 20, 0.0, 1.0, 1.0, 7, True, 10**9, hit
         )
         assert (done, undecided) == (queries.size, False)
-        assert source.capacity <= 4096
+        assert source.capacity == before < queries.size
     finally:
         release(source)
 
@@ -193,8 +194,8 @@ def test_the_worst_pair_with_many_misses_uses_all_of_epsilon(hits, monotone):
         # Against a neighbour whose misses are higher by 1, and whose hits are as high or lower.
         pair = chance(at, -40.0), chance(at + 1.0, -40.0 if monotone else -41.0)
         losses.append(abs(math.log(pair[0] / pair[1])))
-        assert losses[-1] <= epsilon * (1 + 1e-6)
-    assert max(losses) > 0.9 * epsilon
+        assert losses[-1] <= epsilon * (1 + 1e-9)
+    assert max(losses) > 0.9999 * epsilon
 
 
 # ---- the public function
