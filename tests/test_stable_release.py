@@ -12,7 +12,8 @@ from dptopk import SeededRng, _core
 from dptopk.mechanisms.stable_release import release_threshold
 from dptopk.reference.noise import LAWS
 
-BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+# A distance of 0 passes with chance 1e-12: secure draws come out as said.
+BUDGET = {"epsilon": 1.0, "delta": 1e-12}
 
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-6, 0.01, 0.3, 0.49999999999, 0.5, 0.7])
@@ -31,19 +32,19 @@ def test_one_query():
     answer = dp.stable_release({"any": "object"}, distance=500, **BUDGET)
     assert answer.value == {"any": "object"}
     assert answer.bits.tolist() == [True]
-    assert (answer.cost.epsilon, answer.cost.delta) == (1.0, 1e-6)
+    assert (answer.cost.epsilon, answer.cost.delta) == (1.0, 1e-12)
     assert answer.private
     bot = dp.stable_release("secret", distance=0, **BUDGET, rng=SeededRng(1))
     assert bot.value is None
     assert bot.bits.tolist() == [False]
     assert "secret" not in repr(bot) + repr(bot.__getstate__())
     assert not bot.private
-    assert bot.parameters["threshold"] == pytest.approx(math.log(0.5e6))
+    assert bot.parameters["threshold"] == pytest.approx(math.log(0.5e12))
     three = dp.stable_release("x", distance=0, **BUDGET, sensitivity=3)
-    assert three.parameters["threshold"] == pytest.approx(3 * math.log(0.5e6))
+    assert three.parameters["threshold"] == pytest.approx(3 * math.log(0.5e12))
     assert Fraction(three.parameters["scale"]) >= 3
     paper = dp.stable_release("x", distance=0, **BUDGET, tail="paper")
-    assert paper.parameters["threshold"] == pytest.approx(math.log(1e6))
+    assert paper.parameters["threshold"] == pytest.approx(math.log(1e12))
 
 
 def test_until_stable():
@@ -63,7 +64,7 @@ def test_until_stable():
 
 def test_until_unstable():
     queries = [("a", 600), ("b", 700), ("c", 0), ("d", 900), ("e", 0), ("f", 900)]
-    answers = dp.stable_queries(queries, stop="unstable", hits=2, epsilon=4.0, delta=1e-6)
+    answers = dp.stable_queries(queries, stop="unstable", hits=2, epsilon=4.0, delta=1e-12)
     assert answers.values == ("a", "b", None, "d", None)
     assert answers.bits.tolist() == [True, True, False, True, False]
     assert answers.exhausted
@@ -103,7 +104,7 @@ def test_a_session_ends_with_its_queries():
     queries = dp.StableQueries(stop="unstable", max_queries=2, hits=5, **BUDGET)
     assert queries.cost.epsilon == 0.0
     assert queries.ask("a", distance=10**4) == "a"
-    assert queries.cost.delta == 1e-6
+    assert queries.cost.delta == 1e-12
     assert queries.ask("b", distance=10.0**4) == "b"
     assert queries.exhausted
     with pytest.raises(dp.ExhaustedError):
