@@ -16,7 +16,14 @@ import sys
 import rich.console
 import rich.table
 
-from benchmarks import bench_compare, bench_cut, bench_framework, bench_mechanisms, bench_noise
+from benchmarks import (
+    bench_compare,
+    bench_cut,
+    bench_framework,
+    bench_mechanisms,
+    bench_noise,
+    bench_thresholds,
+)
 from dptopk import _core
 from dptopk.verification.tapes import LEVELS
 
@@ -24,6 +31,7 @@ BENCHES = {
     "cut": bench_cut,
     "mechanisms": bench_mechanisms,
     "noise": bench_noise,
+    "thresholds": bench_thresholds,
     "framework": bench_framework,
     "compare": bench_compare,
 }

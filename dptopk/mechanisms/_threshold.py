@@ -226,15 +226,16 @@ class Session:
 
     def result(self) -> Answers:
         """Return what has come out so far."""
-        return Answers(
-            bits=np.array(self._bits, np.uint8).view(np.bool_),
-            values=None if self._values is None else tuple(self._values),
-            exhausted=self.exhausted,
-            cost=self.cost,
-            mechanism=self.mechanism,
-            private=self._private,
-            parameters=self.parameters,
-        )
+        with self._lock:
+            return Answers(
+                bits=np.array(self._bits, np.uint8).view(np.bool_),
+                values=None if self._values is None else tuple(self._values),
+                exhausted=self.exhausted,
+                cost=self.cost,
+                mechanism=self.mechanism,
+                private=self._private,
+                parameters=self.parameters,
+            )
 
     def _run(
         self,
@@ -250,12 +251,11 @@ class Session:
             self._charged = True
             left = None if self._most is None else self._most - len(self._bits)
             bits, private = self._tests.run(queries[:left], self._rng)
+            made, safe = ([], True) if values is None else values(bits)
+            self._private &= private and safe
             self._bits += bits.tobytes()
-            self._private &= private
-            if values is not None and self._values is not None:
-                made, private = values(bits)
+            if self._values is not None:
                 self._values += made
-                self._private &= private
             return bits
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dptopk._validate import boolean, integer, positive
-from dptopk.discrete import add_noise
+from dptopk.discrete import HIGHEST, LOWEST, add_noise
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import (
     Session,
@@ -306,4 +306,7 @@ def _ask(tests: SparseVector, queries: Iterator[Any]) -> None:
 def _answer_scale(epsilon: float, hits: int, sensitivity: float) -> float:
     """Return the scale of the noise on each of so many answers, for epsilon in all."""
     distance = hits * sensitivity
-    return scale_of(epsilon, math.nextafter(distance, math.inf) if sensitivity != 1 else distance)
+    scale = scale_of(epsilon, math.nextafter(distance, math.inf) if sensitivity != 1 else distance)
+    if scale > HIGHEST:
+        raise ValueError("answers_epsilon is too small: the noise scale is past 2**50")
+    return max(scale, LOWEST)

@@ -98,7 +98,7 @@ def stable_release(
     Examples
     --------
     >>> import dptopk as dp
-    >>> dp.stable_release("ant", distance=200, epsilon=1.0, delta=1e-6).value
+    >>> dp.stable_release("ant", distance=200, epsilon=1.0, delta=1e-12).value
     'ant'
     >>> dp.stable_release("ant", distance=0, epsilon=1.0, delta=1e-12).value is None
     True
@@ -182,7 +182,7 @@ class StableQueries(Session):
     Examples
     --------
     >>> import dptopk as dp
-    >>> queries = dp.StableQueries(epsilon=1.0, delta=1e-6, stop="unstable")
+    >>> queries = dp.StableQueries(epsilon=1.0, delta=1e-12, stop="unstable")
     >>> [queries.ask(name, distance=gap) for name, gap in (("ant", 300), ("bee", 0))]
     ['ant', None]
     >>> queries.exhausted
@@ -337,7 +337,7 @@ def stable_queries(
     --------
     >>> import dptopk as dp
     >>> queries = [("bee", 0), ("ant", 250), ("fly", 900)]
-    >>> dp.stable_queries(queries, stop="stable", epsilon=1.0, delta=1e-9).values
+    >>> dp.stable_queries(queries, stop="stable", epsilon=1.0, delta=1e-12).values
     (None, 'ant')
     """
     if max_queries is None and isinstance(queries, (list, tuple)):

@@ -11,6 +11,7 @@ from dptopk.verification import (
     permute_and_flip,
     restricted,
     sparse_vector,
+    stable_release,
     top_stable,
 )
 from dptopk.verification.registry import Entry
@@ -27,6 +28,7 @@ ENTRIES: dict[str, Entry] = {
         oneshot.ENTRY,
         gamma.ENTRY,
         sparse_vector.ENTRY,
+        stable_release.ENTRY,
         top_stable.ENTRY,
         restricted.ENTRY,
     )
