@@ -42,6 +42,12 @@ def steps(rng: np.random.Generator, n: int, k: int) -> Noise:
     return rng.gumbel(scale=1 / dp.accounting.step_epsilon(EPSILON, k, DELTA), size=n)
 
 
+def pure_steps(rng: np.random.Generator, n: int, k: int) -> Noise:
+    """Noise of k pure steps, composed, but drawn once: less work than permute-and-flip is."""
+    step = dp.accounting.step_epsilon(EPSILON, k, DELTA, method="optimal")
+    return rng.exponential(scale=1 / step, size=n)
+
+
 def gumbel(rng: np.random.Generator, n: int, k: int) -> Noise:
     """Noise of k exponential mechanisms, pure."""
     return rng.gumbel(scale=k / EPSILON, size=n)
@@ -72,12 +78,47 @@ def raw(noise: str) -> Callable[[Any, int], Any]:
     return lambda counts, k: dp.noisy_topk(counts, k, scale=k / EPSILON, noise=noise)
 
 
+def one_shot(name: str, noise: Callable[[np.random.Generator, int, int], Noise]) -> list[Work]:
+    """One shot at its pure scale; at k=100 so much noise that most picks come from the tail."""
+
+    def ours(h: Any, k: int) -> Any:
+        return dp.oneshot(h, k=k, epsilon=EPSILON, noise=name.lower())
+
+    return [
+        Work(f"oneshot, {name}", ours, noise, k=(k,), prepared=20.0 if k == 10 else None)
+        for k in (10, 100)
+    ]
+
+
 WORKS = (
     Work("peel", lambda h, k: dp.peel(h, k=k, epsilon=EPSILON, delta=DELTA), steps),
     Work("noisy_topk, Gumbel", raw("gumbel"), gumbel, prepared=0),
     Work("noisy_topk, exponential", raw("exponential"), exponential, prepared=0),
     Work("noisy_topk, Laplace", raw("laplace"), laplace, prepared=0),
     Work("noisy_topk, Gaussian", raw("gaussian"), gaussian, prepared=0),
+    Work("noisy_max", lambda h, k: dp.noisy_max(h, epsilon=EPSILON), exponential, k=(1,)),
+    Work(
+        "permute_and_flip",
+        lambda h, k: dp.permute_and_flip(h, k=k, epsilon=EPSILON, delta=DELTA),
+        pure_steps,
+        prepared=None,  # fresh noise for every pick
+    ),
+    *one_shot("Laplace", laplace),
+    *one_shot("exponential", exponential),
+    Work(
+        "oneshot, Gaussian, 10 items a user",
+        lambda h, k: dp.oneshot(
+            h, k=k, epsilon=EPSILON, delta=DELTA, noise="gaussian", max_items_per_user=10
+        ),
+        gaussian,
+    ),
+    Work(
+        "limited_domain_laplace, k_bar=500, 20 items a user",
+        lambda h, k: dp.limited_domain_laplace(
+            h, k=k, k_bar=500, epsilon=EPSILON, delta=DELTA, max_items_per_user=20
+        ),
+        laplace,
+    ),
     Work(
         "gamma",
         lambda h, k: dp.gamma(h, k=k, epsilon=EPSILON),
