@@ -16,6 +16,8 @@ from dptopk.reference import race as exact
 from dptopk.reference.interval import Interval
 from dptopk.verification.sampling import chi_square, power
 
+pytestmark = pytest.mark.xdist_group("race")  # its fixtures are made once
+
 TAPES = 1000
 LONG = 1 << 16  # words of a tape for fresh noise, in a head that is cut too short
 NOISES = sorted(_core.NOISES)
