@@ -88,6 +88,34 @@ cdef extern from "dptk.h" nogil:
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
 
+    # ---- paths.c
+    size_t dptk_paths_scratch(size_t k, int rows)
+    int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_stair *stair,
+                   size_t *stairs, double *log_count, double *error)
+    ctypedef struct dptk_stair:
+        pass
+
+    # ---- joint.c
+    ctypedef struct dptk_groups:
+        const int64_t *key
+        const int64_t *end
+        size_t n
+        int real
+    ctypedef struct dptk_joint_block:
+        double start
+        double width
+        double log_low
+        double log_high
+        uint64_t weight
+    int DPTK_JOINT_BLOCKS
+    size_t dptk_joint_scratch(size_t k)
+    int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
+                            int64_t *scratch, dptk_joint_block *block, size_t *blocks,
+                            double *log_unit) nogil
+    int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
+                   int sequence, double error_factor, const dptk_joint_block *block,
+                   size_t blocks, double log_unit, int64_t *scratch, int64_t *rank) nogil
+
     # ---- adaptive.c
     size_t dptk_adaptive_scratch(size_t m, size_t capacity)
     int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,

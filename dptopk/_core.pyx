@@ -545,6 +545,62 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:
     return 0
 
 
+# ---- paths.c
+
+
+def paths(const int64_t[::1] bound):
+    """(logarithm of the number of paths, its error bound), or None if undecided."""
+    cdef size_t k = bound.shape[0], stairs
+    cdef double[::1] scratch = np.empty(dptk_paths_scratch(k, 0) + 4 * k)
+    cdef double log_count, error
+    cdef int status = dptk_paths(&bound[0], k, 0, &scratch[4 * k],
+                                 <dptk_stair *>&scratch[0], &stairs, &log_count, &error)
+    return None if status == DPTK_UNDECIDED else (log_count, error)
+
+
+# ---- joint.c
+
+
+def joint(Source source, const int64_t[::1] key, const int64_t[::1] end, size_t k, double scale,
+          bint sequence=False, bint real=False):
+    """(ranks, or None if undecided; the envelope, or None if it is beyond doubles).
+
+    The envelope is (blocks, log_unit), a block (start, width, weight).
+    """
+    cdef dptk_groups groups
+    cdef dptk_joint_block block[64]
+    cdef size_t blocks = 0, i
+    cdef double log_unit = 0.0, factor = error_factor
+    cdef int64_t *scratch = NULL
+    cdef int status
+    ranks = np.empty(k, dtype=np.int64)
+    cdef int64_t[::1] rank = ranks
+    groups.key = &key[0]
+    groups.end = &end[0]
+    groups.n = key.shape[0]
+    groups.real = real
+    scratch = scratch_words(dptk_joint_scratch(k))
+    try:
+        with nogil:
+            status = dptk_joint_envelope(&groups, k, scale, sequence, scratch, block, &blocks,
+                                         &log_unit)
+        if status != DPTK_OK:
+            return None, None
+        status = DPTK_TAPE_END
+        while True:
+            source.rewind()
+            with nogil:
+                status = dptk_joint(source.rng, &groups, k, scale, sequence, factor, block,
+                                    blocks, log_unit, scratch, &rank[0])
+            if status != DPTK_TAPE_END:
+                break
+            source.extend()
+    finally:
+        free(scratch)
+    envelope = [(block[i].start, block[i].width, block[i].weight) for i in range(blocks)], log_unit
+    return (ranks if status == DPTK_OK else None), envelope
+
+
 # ---- adaptive.c
 
 
