@@ -303,6 +303,27 @@ int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
                double error_factor, const dptk_joint_block *block, size_t blocks,
                double log_unit, int64_t *scratch, int64_t *rank);
 
+/* ---- discrete.c: integer noise -------------------------------------------- */
+
+/* P(x) proportional to exp(-|x| / scale), or to exp(-x^2 / (2 scale^2)). */
+enum { DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN };
+
+/* n independent integers of a discrete law, the scale taken as the exact number
+ * it is.
+ *
+ * Assumed: 2^-50 <= scale <= 2^50.
+ * Equivalent: Laplace: floor(scale * E1) - floor(scale * E2) of standard
+ * exponentials. Gaussian: y of that at scale t = floor(scale) + 1, again and again until
+ * E3 > (|y| - scale**2 / t)**2 / (2 * scale**2).
+ * Words: one for each E in this order; E3 is drawn after each y.
+ * error_factor: 1; tests widen the error bounds with more.
+ * Outputs: out[n], each below 2^54 in size.
+ * Returns DPTK_UNDECIDED if a whole part or a comparison cannot be certified in
+ * doubles: with probability about scale / 2^47 a variate.
+ * Cost: n times two or about five logarithms. */
+int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
+                  int64_t *out);
+
 /* ---- adaptive.c: composition of adaptive bounded-range steps ------------- */
 
 /* Upper bounds of delta(x) after `steps` steps, at x = 0, cell, 2 cell, ...

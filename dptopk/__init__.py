@@ -11,6 +11,7 @@ from dptopk.argtopk import argtopk
 from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
+from dptopk.mechanisms.noisy_counts import noisy_counts
 from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
 from dptopk.release import Cost, Release
@@ -34,6 +35,7 @@ __all__ = [
     "accounting",
     "argtopk",
     "limited_domain",
+    "noisy_counts",
     "noisy_topk",
     "peel",
     "verify",

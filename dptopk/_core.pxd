@@ -116,6 +116,11 @@ cdef extern from "dptk.h" nogil:
                    int sequence, double error_factor, const dptk_joint_block *block,
                    size_t blocks, double log_unit, int64_t *scratch, int64_t *rank) nogil
 
+    # ---- discrete.c
+    int DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN
+    int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
+                      int64_t *out)
+
     # ---- adaptive.c
     size_t dptk_adaptive_scratch(size_t m, size_t capacity)
     int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,

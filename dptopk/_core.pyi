@@ -74,6 +74,11 @@ def race(
     stop_offset: float = 0.0,
 ) -> npt.NDArray[np.int64] | None: ...
 
+# ---- discrete.c
+DISCRETE: dict[str, int]
+
+def discrete(source: Source, n: int, scale: float, noise: int) -> npt.NDArray[np.int64] | None: ...
+
 # ---- adaptive.c
 def adaptive(
     steps: int, m: int, capacity: int, range_: float, floor_: float

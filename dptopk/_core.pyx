@@ -599,6 +599,31 @@ def joint(Source source, const int64_t[::1] key, const int64_t[::1] end, size_t 
         free(scratch)
     envelope = [(block[i].start, block[i].width, block[i].weight) for i in range(blocks)], log_unit
     return (ranks if status == DPTK_OK else None), envelope
+# ---- discrete.c
+
+DISCRETE = {"laplace": DPTK_DISCRETE_LAPLACE, "gaussian": DPTK_DISCRETE_GAUSSIAN}
+
+
+def discrete(Source source, size_t n, double scale, int noise):
+    """Return n integers of a discrete law, or None if undecided: dptk_discrete."""
+    cdef double factor = error_factor
+    cdef int64_t[::1] out
+    cdef int status
+    values = np.empty(n, dtype=np.int64)
+    if n == 0:
+        return values
+    out = values
+    while True:
+        source.rewind()
+        if n < KEEP_GIL:
+            status = dptk_discrete(source.rng, n, scale, noise, factor, &out[0])
+        else:
+            with nogil:
+                status = dptk_discrete(source.rng, n, scale, noise, factor, &out[0])
+        if status != DPTK_TAPE_END:
+            break
+        source.extend()
+    return values if status == DPTK_OK else None
 
 
 # ---- adaptive.c

@@ -20,6 +20,8 @@ from typing import Any, NoReturn
 
 from dptopk.errors import DptopkError
 
+CONFIDENCE = 0.95  # of the intervals of noisy counts
+
 
 class _Refused(Exception):
     """Bad input, with the line to print."""
@@ -119,6 +121,8 @@ def _add_select(commands: Any) -> None:
     add("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
     add("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
     add("--domain", metavar="FILE", help="all items there are, one a line; required by peel")
+    add("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
+    add("--counts-delta", type=float, metavar="D", help="delta of the counts (default: 0)")
     add("--json", action="store_true", help="one JSON object instead of a table")
     add("-q", "--quiet", action="store_true", help="the items only, one a line; no progress")
 
@@ -188,6 +192,7 @@ def _select(args: argparse.Namespace) -> int:
         _check_peel(args)
     elif args.delta is None:
         raise _Refused(f"{args.mechanism} needs --delta, e.g. --delta 1e-6")
+    _check_counts(args)
     domain = read_domain(args.domain) if args.domain else None
     with _refusing():  # a run on no events refuses bad parameters before any are read
         if domain is None:
@@ -232,6 +237,23 @@ def _check_peel(args: argparse.Namespace) -> None:
         raise _Refused("--k-bar goes with --mechanism limited_domain")
 
 
+def _check_counts(args: argparse.Namespace) -> None:
+    from dptopk._validate import integer, positive, probability
+    from dptopk.mechanisms.noisy_counts import calibrate_counts
+
+    if args.counts_epsilon is None:
+        if args.counts_delta is not None:
+            raise _Refused("--counts-delta goes with --counts-epsilon")
+        return
+    if args.quiet and not args.json:
+        raise _Refused("--quiet prints the items alone: the counts would be paid for and not seen")
+    with _refusing():
+        # Here, as the noise of k counts may be refused where that of none is not.
+        epsilon = positive("counts-epsilon", args.counts_epsilon)
+        delta = probability("counts-delta", args.counts_delta or 0.0, zero=True)
+        calibrate_counts(epsilon, delta, integer("k", args.k), None)
+
+
 def _limit(args: argparse.Namespace) -> int:
     """Return how many rows to ask of the engine, decided without the data."""
     from dptopk.mechanisms.limited_domain import default_k_bar, private_limit
@@ -246,18 +268,32 @@ def _run_mechanism(h: Any, args: argparse.Namespace) -> Any:
 
     budget = {"k": args.k, "epsilon": args.epsilon, "delta": args.delta or 0.0}
     if args.mechanism == "peel":
-        return dptopk.peel(h, **budget)
-    return dptopk.limited_domain(
-        h, **budget, k_bar=args.k_bar, max_items_per_user=args.max_items_per_user
+        release = dptopk.peel(h, **budget)
+    else:
+        release = dptopk.limited_domain(
+            h, **budget, k_bar=args.k_bar, max_items_per_user=args.max_items_per_user
+        )
+    if args.counts_epsilon is None:
+        return release
+    return dptopk.noisy_counts(
+        release,
+        h,
+        epsilon=args.counts_epsilon,
+        delta=args.counts_delta or 0.0,
+        max_items_per_user=args.max_items_per_user,
     )
 
 
 def _print_release(release: Any, args: argparse.Namespace) -> None:
     labels = [_plain(label) for label in release.labels]
+    counts = [] if release.counts is None else release.counts.tolist()
+    intervals = [] if release.counts is None else release.intervals(CONFIDENCE).tolist()
     if args.json:
+        counted = {"counts": counts, "intervals": intervals, "confidence": CONFIDENCE}
         _print_json(
             {
                 "items": labels,
+                **({} if release.counts is None else counted),
                 "ordered": bool(release.ordered),
                 "complete": bool(release.complete),
                 "cost": {
@@ -280,8 +316,12 @@ def _print_release(release: Any, args: argparse.Namespace) -> None:
     console, table = _rich()
     table.add_column("rank" if release.ordered else "", justify="right")
     table.add_column("item" if release.ordered else "item (in no order)", overflow="fold")
+    if counts:
+        table.add_column("users (noisy)", justify="right")
+        table.add_column(f"{CONFIDENCE:.0%} interval", justify="right")
     for rank, name in enumerate(names, 1):
-        table.add_row(str(rank) if release.ordered else "-", name)
+        shown = [str(counts[rank - 1]), "{}-{}".format(*intervals[rank - 1])] if counts else []
+        table.add_row(str(rank) if release.ordered else "-", name, *shown)
     if names:
         console.print(table)
     cost = release.cost

@@ -363,6 +363,20 @@ class Histogram:
             return tuple(self._labels[items].tolist())
         return tuple(self._labels[i] for i in items.tolist())
 
+    def counts_of(self, items: np.ndarray) -> np.ndarray:
+        """Return the counts of some items, int64; -1 for one that truncation left out."""
+        counts, kept = self._head
+        if self._column is None:
+            found = np.full(items.size, -1, np.int64)
+        else:
+            found = self._column[items].astype(np.int64)
+        if kept.size:  # the head has the right ones
+            order = np.argsort(kept)
+            place = order[np.searchsorted(kept, items, sorter=order).clip(max=kept.size - 1)]
+            here = kept[place] == items
+            found[here] = counts[place[here]]
+        return found
+
     @property
     def counts(self) -> np.ndarray:
         """The counts by item, int64; where truncation left some out, those kept, descending."""

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dptopk._validate import probability
+from dptopk.discrete import margin
+
 __all__ = ["Cost", "Release"]
 
 
@@ -133,11 +136,60 @@ class Release:
         """Number of outcomes, BOT included: what pay-what-you-get charges."""
         return len(self) + (not self.complete)
 
+    def intervals(self, confidence: float = 0.95) -> np.ndarray:
+        """Return confidence intervals of the true counts, from `noisy_counts`.
+
+        Each holds its item's true count with at least this probability, over
+        the noise of the counts, whatever was picked: the noise of the picks is
+        another. All n at once are held with probability 1 - n (1 - confidence)
+        at least.
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            Of each interval, in (0, 1).
+
+        Returns
+        -------
+        ndarray of int64, shape (n, 2)
+            Lowest and highest count, both included and at least 0; in the order of
+            `counts`.
+
+        Raises
+        ------
+        TypeError
+            If `confidence` is not a real number.
+        ValueError
+            If it is not in (0, 1), or there are no counts of `noisy_counts`.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> counts = [3, 900, 700, 5]
+        >>> release = dp.noisy_counts(dp.peel(counts, k=2, epsilon=2), counts, epsilon=2)
+        >>> release.intervals(0.99).shape
+        (2, 2)
+        """
+        confidence = probability("confidence", confidence, zero=False)
+        noise = self.parameters.get("counts_noise")
+        if self.counts is None or noise is None:
+            raise ValueError("the release has no counts; noisy_counts adds them")
+        reach = margin(noise, self.parameters["counts_scale"], confidence)
+        # As Python integers: near the ends of int64 these sums would wrap.
+        ends = [
+            (max(0, count - reach), min(max(0, count + reach), 2**63 - 1))
+            for count in self.counts.tolist()
+        ]
+        return np.array(ends, dtype=np.int64).reshape(-1, 2)
+
     def __len__(self) -> int:
         return len(self.items)
 
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.items[:10])) + (", ..." if len(self) > 10 else "")
+        names = [repr(item) for item in self.items[:10]]
+        if self.counts is not None:
+            names = [f"{name}: {count}" for name, count in zip(names, self.counts, strict=False)]
+        shown = ", ".join(names) + (", ..." if len(self) > 10 else "")
         state = "" if self.complete else ", stopped by BOT"
         order = "" if self.ordered else ", unordered"
         unsafe = "" if self.private else ", NOT PRIVATE"

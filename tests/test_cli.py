@@ -116,6 +116,48 @@ def test_json_holds_the_release_and_nothing_else(run, events):
     assert answer["version"] == dptopk.__version__
 
 
+def test_counts_come_at_their_own_cost(run, events):
+    argv = ["select", events, "-k", 2, *BUDGET, "--counts-epsilon", "0.5"]
+    code, out, err = run(*argv)
+    assert (code, err) == (0, "")
+    head, *rows = [line.split() for line in out.split("\n") if "appl" in line or "users" in line]
+    assert head == ["rank", "item", "users", "(noisy)", "95%", "interval"]
+    # Two counts at 0.5: noise of scale 4, of which one in e^25 is past 100.
+    assert rows[0][:2] == ["1", "apple"]
+    assert abs(int(rows[0][2]) - 4000) < 100
+    low, high = map(int, rows[0][3].split("-"))
+    assert (low + high) / 2 == int(rows[0][2])
+    assert "this cost epsilon = 1.5, delta = 1e-06 per user" in out
+    code, out, err = run(*argv, "--counts-delta", "1e-6", "--json", "-q")
+    answer = json.loads(out)
+    assert (code, err, answer["items"]) == (0, "", ["apple", "pear"])
+    assert abs(answer["counts"][1] - 3000) < 200
+    for count, (low, high) in zip(answer["counts"], answer["intervals"], strict=True):
+        assert low <= count <= high
+    assert answer["confidence"] == 0.95
+    assert answer["cost"]["epsilon"] == 1.5
+    assert "discrete Laplace counts" in answer["cost"]["theorem"]
+
+
+def test_counts_of_nothing(run, tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("user,item\nann,tea\n")
+    code, out, err = run("select", path, *BUDGET, "--counts-epsilon", "1")
+    assert (code, err) == (0, "")
+    assert out.startswith("Stopped after 0 of 10:")
+    assert "epsilon = 2," in out
+    code, out, err = run("select", path, *BUDGET, "--counts-epsilon", "1", "--json")
+    assert json.loads(out)["counts"] == json.loads(out)["intervals"] == []
+
+
+def test_counts_use_the_bound_on_a_users_items(run, events):
+    argv = ["select", events, "-k", 3, *BUDGET, "--counts-epsilon", "1", "--json"]
+    _, out, _ = run(*argv)
+    assert json.loads(out)["parameters"]["counts_scale"] == 3
+    _, out, _ = run(*argv, "--max-items-per-user", "2")
+    assert json.loads(out)["parameters"]["counts_scale"] == 2
+
+
 def test_quiet_prints_the_items_alone(run, events):
     assert run("select", events, "-k", 2, *BUDGET, "--quiet") == (0, "apple\npear\n", "")
 
@@ -184,6 +226,7 @@ def test_several_files_and_other_column_names(run, tmp_path):
 def fake_release(**changes):
     cost = SimpleNamespace(epsilon=1.0, delta=0.0, theorem="Theorem 1")
     values = {"labels": ("a",), "ordered": True, "complete": True, "cost": cost, "private": True}
+    values["counts"] = None
     return SimpleNamespace(**values | {"mechanism": "m", "parameters": {}} | changes)
 
 
@@ -245,6 +288,18 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         ([*BUDGET, "--item", "user"], "--user and --item must name two different columns"),
         ([*BUDGET, "-k", 10**12, "--k-bar", "private"], "k or k_bar is too large for the memory"),
         ([*BUDGET, "--k-bar", 10**30], r"k_bar must be below 2\*\*63"),
+        ([*BUDGET, "--counts-delta", "1e-6"], "--counts-delta goes with --counts-epsilon"),
+        ([*BUDGET, "--counts-epsilon", "-1"], "counts-epsilon must be a finite number > 0, got -1"),
+        ([*BUDGET, "--counts-epsilon", "nan"], "counts-epsilon must be a finite number > 0"),
+        ([*BUDGET, "--counts-epsilon", "x"], "argument --counts-epsilon: invalid float value"),
+        ([*BUDGET, "--counts-epsilon", "1", "--counts-delta", "1"], r"counts-delta must be in \[0"),
+        ([*BUDGET, "--counts-epsilon", "4e-15"], "epsilon is too small: the noise scale is past"),
+        ([*BUDGET, "--counts-epsilon", "1", "-k", "0"], "k must be an integer >= 1, got 0"),
+        ([*BUDGET, "--counts-epsilon", "1", "-q"], "--quiet prints the items alone"),
+        (
+            ["--epsilon", "1", "--delta", "0.6", "--counts-epsilon", "1", "--counts-delta", "0.5"],
+            "delta must be below 1 together with that of the release",
+        ),
     ],
 )
 def test_bad_parameters_are_refused_before_any_file_is_read(refused, monkeypatch, argv, message):

@@ -13,11 +13,13 @@ if not PACKAGE.is_dir():  # run against an installed package, beside its sources
 # From the bottom up: a room may import those named before it, and itself.
 LAYERS = [
     ["errors", "_core"],
-    ["_validate", "_counts", "release"],
+    ["_validate", "_counts"],
     ["rng", "accounting", "argtopk"],
     ["sources"],
     ["histogram"],
     ["reference"],
+    ["discrete"],
+    ["release"],
     ["mechanisms"],
     ["verification"],
     ["verify"],

@@ -126,11 +126,15 @@ def zcdp(groups: Groups, delta: float) -> float:
     rho = max(norm * norm / 8, 1e-300)
     if rho >= basic(groups):
         return basic(groups)
+    return min(basic(groups), max(0.0, epsilon_of_rho(rho, delta)))
+
+
+def epsilon_of_rho(rho: float, delta: float) -> float:
+    """Epsilon at delta of what is rho-zCDP, rho and delta > 0: the bound in `zcdp`."""
     log_inverse_delta = _log_inverse(delta)
     a = _renyi_order(rho, log_inverse_delta)
     terms = (rho * (1 + a), -math.log1p(1 / a), log_inverse_delta / a, -math.log1p(a) / a)
-    bound = _up(math.fsum(terms), math.fsum(map(abs, terms)))
-    return min(basic(groups), max(0.0, bound))
+    return _up(math.fsum(terms), math.fsum(map(abs, terms)))
 
 
 def closed_form(groups: Groups, delta: float) -> float:

@@ -1,6 +1,6 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
-from dptopk.verification import limited_domain, peel
+from dptopk.verification import limited_domain, noisy_counts, peel
 from dptopk.verification.registry import Entry
 
 ENTRIES: dict[str, Entry] = {
@@ -8,5 +8,6 @@ ENTRIES: dict[str, Entry] = {
     for entry in (
         peel.ENTRY,
         limited_domain.ENTRY,
+        noisy_counts.ENTRY,
     )
 }

@@ -1,0 +1,214 @@
+"""Counts of the items that were picked, with integer noise of their own."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dptopk._counts import HEAD
+from dptopk._validate import choice, integer, positive, probability
+from dptopk.accounting.compositions import basic
+from dptopk.discrete import NOISES, add_noise, gaussian_sigma, laplace_scale, variance
+from dptopk.histogram import Histogram, as_histogram
+from dptopk.release import Cost, Release
+
+__all__ = ["noisy_counts"]
+
+THEOREMS = {
+    "laplace": "discrete Laplace counts, L1 sensitivity {}",
+    "gaussian": "discrete Gaussian counts, squared L2 sensitivity {} "
+    "(Canonne, Kamath and Steinke 2020)",
+}
+
+
+def noisy_counts(
+    release: Release,
+    h: Any,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    noise: str | None = None,
+    max_items_per_user: int | None = None,
+    rng: Any = None,
+) -> Release:
+    """Add noisy counts to a release, at a cost of their own.
+
+    The noise that picked the items is spent: which items it picked says what
+    it was. So every count takes fresh noise, an integer from exactly the
+    discrete Laplace or the discrete Gaussian law.
+
+    Parameters
+    ----------
+    release : Release
+        What a mechanism picked from `h`, without counts.
+    h : Histogram or array of integers, shape (d,)
+        The very counts that it was picked from.
+    epsilon : float
+        What the counts cost, all together, on top of the release.
+    delta : float, default 0
+        Their delta. Laplace noise leaves it unspent.
+    noise : {"laplace", "gaussian"}, optional
+        By default the one of smaller variance; Laplace if delta is 0.
+    max_items_per_user : int, optional
+        A bound on the items one user has, known beforehand; fewer counts then
+        move at once. By default the histogram's own bound.
+    rng : optional
+        None for secure randomness; see `SeededRng` for experiments.
+
+    Returns
+    -------
+    Release
+        The same with `counts` (int64, in the same order; may be negative), the
+        sum of both costs, and the parameters counts_noise, counts_scale,
+        counts_epsilon and counts_delta. See `Release.intervals`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is of the wrong kind.
+    ValueError
+        If one is out of range, the release has counts or was picked by scores
+        other than counts of users, or is not of this histogram.
+    RandomnessError
+        If there is no secure source of random bits.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP by itself when one user, who adds at most
+    1 to each count, is added or removed; with the release it is the sum of
+    both, by basic composition: what is counted depends on the data through the
+    release alone. One user moves m counts at most, the smaller of their number
+    and max_items_per_user: Laplace noise of scale m / epsilon is epsilon-DP;
+    for Gaussian noise see `dptopk.discrete.gaussian_sigma`.
+
+    The price is fixed beforehand, so a release of no items, of which nothing
+    is counted and for which nothing is drawn, is charged too.
+
+    An item that a full histogram of an unknown domain does not have counts 0.
+    A release by truncated counts holds kept items only; one that was not
+    kept is an error, which tells as much: never offer others' releases.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> h = dp.Histogram([900, 3, 700], labels=["ant", "bee", "cat"])
+    >>> picked = dp.peel(h, k=2, epsilon=1.0)
+    >>> counted = dp.noisy_counts(picked, h, epsilon=0.5)
+    >>> counted.labels, counted.cost.epsilon, counted.parameters["counts_scale"]
+    (('ant', 'cat'), 1.5, 4.0)
+    """
+    if not isinstance(release, Release):
+        raise TypeError(f"release must be a Release, got {type(release).__name__}")
+    epsilon = positive("epsilon", epsilon)
+    delta = probability("delta", delta, zero=True)
+    if noise is not None:
+        noise = choice("noise", noise, NOISES)
+    if max_items_per_user is not None:
+        max_items_per_user = integer("max_items_per_user", max_items_per_user)
+    _check_release(release)
+    h = as_histogram(h)
+    counts = _counts_of(release, h)
+    bounds = [len(release), max_items_per_user, h.max_items_per_user]
+    moved = max(1, min(bound for bound in bounds if bound is not None))
+    noise, scale, spent = calibrate_counts(epsilon, delta, moved, noise)
+    cost = total_cost(release.cost, epsilon, delta, spent, THEOREMS[noise].format(moved))
+    private = True
+    if counts.size:
+        counts, private = add_noise(counts, noise, scale, rng)
+    return Release(
+        indices=release.indices,
+        labels=release.labels,
+        counts=counts,
+        ordered=release.ordered,
+        complete=release.complete,
+        cost=cost,
+        mechanism=release.mechanism,
+        private=release.private and private,
+        parameters={
+            **release.parameters,
+            "counts_noise": noise,
+            "counts_scale": scale,
+            "counts_epsilon": epsilon,
+            "counts_delta": spent,
+        },
+    )
+
+
+@lru_cache(maxsize=1024)
+def calibrate_counts(
+    epsilon: float, delta: float, moved: int, noise: str | None
+) -> tuple[str, float, float]:
+    """Return noise, scale and the delta it spends, where a user moves so many counts by 1."""
+    if noise == "laplace" or delta == 0.0:
+        if noise == "gaussian":
+            raise ValueError("gaussian noise needs delta > 0")
+        if delta > 0.0:
+            raise ValueError("laplace noise has no use for delta; leave it 0")
+        return "laplace", laplace_scale(epsilon, moved), 0.0
+    sigma = gaussian_sigma(epsilon, delta, moved)
+    if noise is None:
+        scale = laplace_scale(epsilon, moved)
+        if variance("laplace", scale) <= variance("gaussian", sigma):
+            return "laplace", scale, 0.0
+    return "gaussian", sigma, delta
+
+
+@lru_cache(maxsize=1024)
+def total_cost(cost: Cost, epsilon: float, delta: float, spent: float, theorem: str) -> Cost:
+    """Return a cost with that of the counts added, rounded up."""
+    if _sum(cost.delta, delta) >= 1.0:  # also where it is not spent: which depends on the picks
+        raise ValueError("delta must be below 1 together with that of the release")
+    total = _sum(cost.epsilon, epsilon)
+    return Cost(total, _sum(cost.delta, spent), f"{cost.theorem}; and {theorem}")
+
+
+def _sum(a: float, b: float) -> float:
+    return basic(((a, 1), (b, 1)))
+
+
+def _check_release(release: Release) -> None:
+    if release.counts is not None:
+        raise ValueError("the release has counts already")
+    if release.parameters.get("monotone") is False:
+        raise ValueError("the release is by scores that are no counts of users")
+    if release.parameters.get("sensitivity", 1.0) > 1.0:
+        raise ValueError("the release is by counts that a user moves by more than 1")
+
+
+def _counts_of(release: Release, h: Histogram) -> np.ndarray:
+    """Return the true counts of what was picked."""
+    other = ValueError("the release is not of this histogram")
+    h.head(1)  # a negative count is an error at the door
+    if release.indices is None:
+        if h.known_domain or h.labels is None:
+            raise other
+        return _counts_by_label(release.items, h, other)
+    items = release.indices
+    if not h.known_domain or (
+        items.size and not 0 <= items.min() <= items.max() < (h.n_items or 0)
+    ):
+        raise other
+    if release.labels is not None and h.labels_of(items) != release.labels:
+        raise other
+    counts = h.counts_of(items)
+    if counts.size and counts.min() < 0:
+        raise other
+    return counts
+
+
+def _counts_by_label(labels: tuple[Any, ...], h: Histogram, other: ValueError) -> np.ndarray:
+    """Return the counts by label: items picked mostly stand at the head."""
+    counts, items = h.head(len(h) if h.is_truncated else min(len(h), HEAD))
+    names = h.labels_of(items)
+    assert names is not None
+    found = dict(zip(names, counts.tolist(), strict=True))
+    if not all(label in found for label in labels):
+        if h.is_truncated:
+            raise other
+        everything = np.arange(len(h))
+        whole = h.labels_of(everything)
+        assert whole is not None
+        found = dict(zip(whole, h.counts_of(everything).tolist(), strict=True))
+    return np.array([found.get(label, 0) for label in labels], dtype=np.int64)
