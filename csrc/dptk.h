@@ -270,12 +270,13 @@ typedef struct dptk_joint_block {
     double start, width;       /* width is infinite in the last */
     double log_low, log_high;  /* log of the number of sets at its ends */
     uint64_t weight;
+    int constant;              /* whether that number is the same all over it */
 } dptk_joint_block;
 
-enum { DPTK_JOINT_BLOCKS = 64 };
+enum { DPTK_JOINT_BLOCKS = 512 };
 
-/* Working memory for k picks: dptk_joint_scratch(k) words. */
-size_t dptk_joint_scratch(size_t k);
+/* Working memory for k picks: dptk_joint_scratch(k, sequence) words. */
+size_t dptk_joint_scratch(size_t k, int sequence);
 
 /* The envelope. What it is follows from the scores and the scale, with no
  * randomness: it changes the cost of a draw, never its law. log_unit is the

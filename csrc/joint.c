@@ -20,6 +20,10 @@
 #include <string.h>
 
 static const double LN_2 = 0x1.62e42fefa39efp-1;
+/* How much of a count of sets another block must save to be worth its own; more
+ * than a few hundredths would trust in a straight line for too long. */
+static const double PATIENCE = 0.03;
+static const double TAIL = 8.0;
 
 typedef struct joint {
     const dptk_groups *groups;
@@ -140,51 +144,63 @@ static double log_mass(const joint *j, const dptk_joint_block *b)
     return b->width < INFINITY ? start + log(-expm1(-b->width / j->scale)) : start;
 }
 
-/* Halve a block. For integers its middle is one, and a block of width 1 has
- * one number of sets. */
+/* Halve a block. For integers its middle is one, and in a block of width 1 the
+ * number of sets is the same. */
 static int split(const joint *j, dptk_joint_block *b, dptk_joint_block *right)
 {
-    double half = 0.5 * b->width, middle;
+    double half = 0.5 * b->width;
     int status;
     if (!j->groups->real) half = floor(half);
     *right = *b;
     right->start = b->start + half;
     right->width = b->width - half;
     b->width = half;
-    status = count_within(j, right->start, &middle);
-    right->log_low = b->log_high = middle;
-    if (!j->groups->real && b->width == 1.0) b->log_high = b->log_low;
-    if (!j->groups->real && right->width == 1.0) right->log_high = right->log_low;
+    status = count_within(j, right->start, &right->log_low);
+    b->log_high = right->log_low;
+    b->constant = !j->groups->real && b->width == 1.0;
+    right->constant = !j->groups->real && right->width == 1.0;
+    if (b->constant) b->log_high = b->log_low;
+    if (right->constant) right->log_high = right->log_low;
     return status;
 }
 
+/* Whether its halves start and end at doubles, and are worth telling apart. */
 static int splits(const joint *j, const dptk_joint_block *b)
 {
-    if (!j->groups->real) return b->width >= 2.0;
-    return b->width > 0x1p-20 * j->scale && b->width > 0x1p-40 * b->start;
+    const int exact = b->width > 0x1p-40 * b->start;
+    if (b->width == INFINITY || b->constant) return 0;
+    if (j->groups->real) return exact && b->width > 0x1p-20 * j->scale;
+    return exact || b->start + b->width < 0x1p+53;
 }
 
-/* The block that exceeds what it covers most, or n if all of them together do
- * so by less than what they cover. */
+/* What a block covers, as if log N rose in a straight line, over its envelope. */
+static double cover(const dptk_joint_block *b)
+{
+    const double rise = b->log_high - b->log_low;
+    return rise > 0x1p-20 ? -expm1(-rise) / rise : 1.0;
+}
+
+/* The block whose envelope exceeds what it covers most; n if to draw from the
+ * envelope as it is takes fewer counts of sets than it has blocks, about. */
 static size_t loosest(const joint *j, const dptk_joint_block *block, size_t n)
 {
-    double top = -INFINITY, loose = 0.0, covered = 0.0, worst = 0.0;
+    double top = -INFINITY, envelope = 0.0, covered = 0.0, worst = 0.0;
     size_t at = n;
     for (size_t i = 0; i < n; i++) {
         const double size = block[i].log_high + log_mass(j, &block[i]);
         if (size > top) top = size;
     }
     for (size_t i = 0; i < n; i++) {
-        const double mass = log_mass(j, &block[i]) - top;
-        const double low = exp(block[i].log_low + mass), high = exp(block[i].log_high + mass);
-        covered += low;
-        loose += high - low;
-        if (high - low > worst && splits(j, &block[i])) {
-            worst = high - low;
+        const double size = exp(block[i].log_high + log_mass(j, &block[i]) - top);
+        const double part = cover(&block[i]);
+        envelope += size;
+        covered += size * part;
+        if (size * (1.0 - part) > worst && splits(j, &block[i])) {
+            worst = size * (1.0 - part);
             at = i;
         }
     }
-    return loose > covered ? at : n;
+    return envelope > covered * (1.0 + PATIENCE * (double)n) ? at : n;
 }
 
 static joint joint_of(const dptk_groups *groups, size_t k, double scale, int sequence,
@@ -198,40 +214,52 @@ static joint joint_of(const dptk_groups *groups, size_t k, double scale, int seq
     return j;
 }
 
-size_t dptk_joint_scratch(size_t k) { return 6 * k + dptk_paths_scratch(k, 1); }
+size_t dptk_joint_scratch(size_t k, int sequence)
+{
+    return 6 * k + (sequence ? 0 : dptk_paths_scratch(k, 1));
+}
+
+/* A power of two past x, which is known to 2^-52. */
+static double power_past(double x)
+{
+    int exponent;
+    frexp(x * (1.0 + 0x1p-50), &exponent);
+    return ldexp(1.0, exponent);
+}
 
 int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
                         int64_t *scratch, dptk_joint_block *block, size_t *blocks,
                         double *log_unit)
 {
-    joint j = joint_of(groups, k, scale, sequence, scratch);
-    double last = last_loss(&j), unit = -INFINITY;
+    const joint j = joint_of(groups, k, scale, sequence, scratch);
+    double last = last_loss(&j), start, unit = -INFINITY, least, most;
     size_t n = 0, at;
     int status;
-    /* Of doubles, a power of two past it: its halves and theirs are exact. */
-    if (groups->real && last > 0.0) {
-        int exponent;
-        frexp(last * (1.0 + 0x1p-50), &exponent);
-        last = ldexp(1.0, exponent);
-    } else if (last >= 0x1p+53) { /* may have been rounded down */
-        last = nextafter(last, INFINITY);
-    }
-    block[n].start = last;
-    block[n].width = INFINITY;
-    status = count_within(&j, last, &block[n].log_low);
-    block[n].log_high = block[n].log_low;
-    n++;
-    if (last > 0.0 && status == DPTK_OK) {
-        block[n] = (dptk_joint_block){.start = 0.0, .width = last, .log_high = block[0].log_low};
-        status = count_within(&j, 0.0, &block[n].log_low);
-        if (!groups->real && last == 1.0) block[n].log_high = block[n].log_low;
-        n++;
-    }
-    while (status == DPTK_OK && n < DPTK_JOINT_BLOCKS && (at = loosest(&j, block, n)) < n) {
-        status = split(&j, &block[at], &block[n]);
-        n++;
-    }
+    if (last >= 0x1p+53 || groups->real) /* may have been rounded down */
+        last = last > 0.0 ? nextafter(last, INFINITY) : 0.0;
+    status = count_within(&j, 0.0, &least);
+    if (status == DPTK_OK) status = count_within(&j, last, &most);
     if (status != DPTK_OK) return status;
+    /* Past this the weight is under exp(-TAIL) of the least that all is. */
+    start = scale * (most - least + TAIL);
+    if (!(start < last)) start = last;
+    /* Halves of a power of two, and theirs, are exact. */
+    if (groups->real ? start > 0.0 : start >= 0x1p+53)
+        start = power_past(start);
+    else
+        start = ceil(start);
+    block[n++] = (dptk_joint_block){.start = start, .width = INFINITY, .log_low = most,
+                                    .log_high = most, .constant = start >= last};
+    if (start > 0.0)
+        block[n++] = (dptk_joint_block){.start = 0.0, .width = start, .log_low = least,
+                                        .log_high = most,
+                                        .constant = !groups->real && start == 1.0};
+    if (n > 1 && block[1].constant) block[1].log_high = least;
+    while (n < DPTK_JOINT_BLOCKS && (at = loosest(&j, block, n)) < n) {
+        status = split(&j, &block[at], &block[n]);
+        if (status != DPTK_OK) return status;
+        n++;
+    }
     for (size_t i = 0; i < n; i++) {
         const double size = block[i].log_high + log_mass(&j, &block[i]);
         if (size > unit) unit = size;
@@ -267,10 +295,13 @@ static int place(const joint *j, dptk_rng *rng, const dptk_joint_block *b, doubl
         bounds(j, low, j->bound);
         return DPTK_OK;
     }
-    rounds = floor(x / b->width);
     error += 0x1p-50 * x + 0x1p-51 * b->start; /* of the product, the difference and the sum */
-    x -= rounds * b->width;
-    if (!(x - error > 0.0 && x + error < b->width && rounds < 0x1p+40)) return DPTK_UNDECIDED;
+    if (b->width < INFINITY) {
+        rounds = floor(x / b->width);
+        if (!(rounds < 0x1p+40)) return DPTK_UNDECIDED;
+        x -= rounds * b->width;
+    }
+    if (!(x - error > 0.0 && x + error < b->width)) return DPTK_UNDECIDED;
     /* A difference that rounds to at most `low` is at most tau, one that rounds
      * to more than `high` is more: are they the same? */
     low = b->start + (x - error);
@@ -292,10 +323,10 @@ static int draw_tau(const joint *j, dptk_rng *rng, const dptk_joint_block *block
         int status = next_below(rng, total, &at);
         if (status != DPTK_OK) return status;
         while (at >= b->weight) at -= (b++)->weight;
-        if (b->width < INFINITY)
-            status = place(j, rng, b, error_factor);
-        else
+        if (b->constant)
             bounds(j, b->start, j->bound);
+        else
+            status = place(j, rng, b, error_factor);
         if (status == DPTK_OK) status = count(j, j->bound, &log_count, &error);
         if (status == DPTK_OK) status = next_word(rng, &word);
         if (status != DPTK_OK) return status;

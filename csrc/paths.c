@@ -18,6 +18,7 @@
  * 2 a number still to be placed where the slope changes, and 2 a stair; its sums
  * at most k + 1 a stair. What underflows is kept account of. */
 #include "dptk.h"
+#include "simd.h"
 #include "variate.h"
 
 #include <float.h>
@@ -25,6 +26,9 @@
 #include <string.h>
 
 static const double LN_2 = 0x1.62e42fefa39efp-1;
+/* More than one operation can lose to underflow, on a machine that flushes
+ * subnormal numbers to zero too. */
+static const double UNDERFLOW = 0x1p-1021;
 
 double dptk_stair_weights(double *t, size_t n, int64_t g, double theta, int *exponent)
 {
@@ -39,21 +43,46 @@ double dptk_stair_weights(double *t, size_t n, int64_t g, double theta, int *exp
 }
 
 /* next[j] = sum over i in [from, j] of f[i] t[j - i], for j in [to, k]. Four i
- * at a time: the sums have the same order, the loads are fewer. */
-static void product(const double *restrict f, const double *restrict t, double *restrict next,
-                    size_t from, size_t to, size_t k)
-{
-    size_t i = from;
-    for (size_t j = to; j <= k; j++) next[j] = 0.0;
-    for (; i + 3 <= to; i += 4) {
-        const double *a = t - i, *b = a - 1, *c = a - 2, *d = a - 3;
-        const double fa = f[i], fb = f[i + 1], fc = f[i + 2], fd = f[i + 3];
-        for (size_t j = to; j <= k; j++)
-            next[j] = (((next[j] + fa * a[j]) + fb * b[j]) + fc * c[j]) + fd * d[j];
+ * at a time: the sums have the same order, the loads are fewer. The same source
+ * for each target: without contraction all levels round alike. */
+#define PRODUCT(target, name)                                                                 \
+    target static void name(const double *restrict f, const double *restrict t,               \
+                            double *restrict next, size_t from, size_t to, size_t k)          \
+    {                                                                                         \
+        size_t i = from;                                                                      \
+        for (size_t j = to; j <= k; j++) next[j] = 0.0;                                       \
+        for (; i + 3 <= k; i += 4) {                                                          \
+            const size_t first = i + 3 > to ? i + 3 : to;                                     \
+            const double *restrict a = t + (first - i);                                       \
+            const double f0 = f[i], f1 = f[i + 1], f2 = f[i + 2], f3 = f[i + 3];              \
+            double *restrict out = next + first;                                              \
+            for (size_t j = i > to ? i : to; j < first; j++)                                  \
+                for (size_t q = i; q <= j; q++) next[j] += f[q] * t[j - q];                   \
+            for (size_t j = 0; j <= k - first; j++)                                           \
+                out[j] = (((out[j] + f0 * a[j]) + f1 * (a - 1)[j]) + f2 * (a - 2)[j])         \
+                       + f3 * (a - 3)[j];                                                     \
+        }                                                                                     \
+        for (; i <= k; i++)                                                                   \
+            for (size_t j = i > to ? i : to; j <= k; j++) next[j] += f[i] * t[j - i];         \
     }
-    for (; i <= k; i++)
-        for (size_t j = i > to ? i : to; j <= k; j++) next[j] += f[i] * t[j - i];
-}
+
+PRODUCT(, product_portable)
+#if DPTK_X86
+PRODUCT(DPTK_AVX2, product_avx2)
+PRODUCT(DPTK_AVX512, product_avx512)
+#endif
+
+typedef void product_of(const double *restrict f, const double *restrict t,
+                        double *restrict next, size_t from, size_t to, size_t k);
+
+/* By SIMD level. */
+static product_of *const products[] = {
+    product_portable,
+#if DPTK_X86
+    product_avx2,
+    product_avx512,
+#endif
+};
 
 /* The stairs, each with the theta of the typical path below it. */
 static size_t stairs_of(const int64_t *bound, size_t k, dptk_stair *stair)
@@ -104,7 +133,7 @@ int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_s
             memcpy(f + to, t + to, (k + 1 - to) * sizeof *t);
         } else {
             next = rows || s % 2 ? f + (k + 1) : f - (k + 1);
-            product(f, t, next, placed, to, k);
+            products[dptk_simd_get()](f, t, next, placed, to, k);
         }
         for (size_t j = to; j <= k; j++)
             if (next[j] > largest) largest = next[j];
@@ -113,13 +142,14 @@ int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_s
         shrink = ldexp(1.0, -shift);
         if (s + 1 < *stairs) tilt = stair[s + 1].theta / theta;
         for (size_t j = to; j <= k; j++) {
-            next[j] *= shrink * power;
+            next[j] = next[j] * shrink * power; /* shrink * power alone might be 0 */
             power *= tilt;
         }
-        /* Everything lost so far, carried on; 2^-1073 a product or weight now; and
-         * 2^-1073 a product with the powers, which may be 0. */
-        lost = (lost * sum + 0x1p-1073 * (double)(k + 1) * (double)(k + 1)) * shrink;
-        lost += 0x1p-1071;
+        /* Everything lost so far, carried on; what products and weights lost now,
+         * a weight after m steps of underflow m units; and the powers, which fall
+         * by so much a step that theirs add up to two. */
+        lost = (lost * sum + UNDERFLOW * (double)(k + 1) * (double)(k + 1)) * shrink;
+        lost += 4.0 * UNDERFLOW;
         stair[s].lost = lost;
         exponents += exponent + shift;
         logs += (double)(to - placed) * log_theta;

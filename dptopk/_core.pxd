@@ -107,8 +107,9 @@ cdef extern from "dptk.h" nogil:
         double log_low
         double log_high
         uint64_t weight
+        int constant
     int DPTK_JOINT_BLOCKS
-    size_t dptk_joint_scratch(size_t k)
+    size_t dptk_joint_scratch(size_t k, int sequence)
     int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
                             int64_t *scratch, dptk_joint_block *block, size_t *blocks,
                             double *log_unit) nogil

@@ -561,44 +561,66 @@ def paths(const int64_t[::1] bound):
 # ---- joint.c
 
 
-def joint(Source source, const int64_t[::1] key, const int64_t[::1] end, size_t k, double scale,
-          bint sequence=False, bint real=False):
-    """(ranks, or None if undecided; the envelope, or None if it is beyond doubles).
+cdef class Joint:
+    """The envelope of one call, and its working memory."""
 
-    The envelope is (blocks, log_unit), a block (start, width, weight).
-    """
     cdef dptk_groups groups
-    cdef dptk_joint_block block[64]
-    cdef size_t blocks = 0, i
-    cdef double log_unit = 0.0, factor = error_factor
-    cdef int64_t *scratch = NULL
+    cdef const int64_t[::1] key, end
+    cdef dptk_joint_block *block
+    cdef int64_t *scratch
+    cdef size_t k, blocks
+    cdef double scale, log_unit
+    cdef bint sequence
     cdef int status
-    ranks = np.empty(k, dtype=np.int64)
-    cdef int64_t[::1] rank = ranks
-    groups.key = &key[0]
-    groups.end = &end[0]
-    groups.n = key.shape[0]
-    groups.real = real
-    scratch = scratch_words(dptk_joint_scratch(k))
-    try:
+
+    def __cinit__(self, const int64_t[::1] key, const int64_t[::1] end, size_t k, double scale,
+                  bint sequence, bint real):
+        self.key, self.end = key, end  # kept alive
+        self.groups.key = &key[0]
+        self.groups.end = &end[0]
+        self.groups.n = key.shape[0]
+        self.groups.real = real
+        self.k, self.scale, self.sequence = k, scale, sequence
+        self.block = <dptk_joint_block *>malloc(DPTK_JOINT_BLOCKS * sizeof(dptk_joint_block))
+        self.scratch = scratch_words(dptk_joint_scratch(k, sequence))
+        if self.block == NULL:
+            raise MemoryError
         with nogil:
-            status = dptk_joint_envelope(&groups, k, scale, sequence, scratch, block, &blocks,
-                                         &log_unit)
+            self.status = dptk_joint_envelope(&self.groups, k, scale, sequence, self.scratch,
+                                              self.block, &self.blocks, &self.log_unit)
+
+    def __dealloc__(self):
+        free(self.block)
+        free(self.scratch)
+
+    def envelope(self):
+        """([(start, width, weight, constant), ...], log_unit), or None: beyond doubles."""
+        cdef size_t i
+        if self.status != DPTK_OK:
+            return None
+        return [(self.block[i].start, self.block[i].width, self.block[i].weight,
+                 self.block[i].constant != 0) for i in range(self.blocks)], self.log_unit
+
+    def draw(self, Source source):
+        """The ranks, or None if undecided."""
+        cdef int status = self.status
+        cdef double factor = error_factor
+        cdef int64_t[::1] rank
         if status != DPTK_OK:
-            return None, None
-        status = DPTK_TAPE_END
+            return None
+        ranks = np.empty(self.k, dtype=np.int64)
+        rank = ranks
         while True:
             source.rewind()
             with nogil:
-                status = dptk_joint(source.rng, &groups, k, scale, sequence, factor, block,
-                                    blocks, log_unit, scratch, &rank[0])
+                status = dptk_joint(source.rng, &self.groups, self.k, self.scale, self.sequence,
+                                    factor, self.block, self.blocks, self.log_unit, self.scratch,
+                                    &rank[0])
             if status != DPTK_TAPE_END:
-                break
+                return ranks if status == DPTK_OK else None
             source.extend()
-    finally:
-        free(scratch)
-    envelope = [(block[i].start, block[i].width, block[i].weight) for i in range(blocks)], log_unit
-    return (ranks if status == DPTK_OK else None), envelope
+
+
 # ---- discrete.c
 
 DISCRETE = {"laplace": DPTK_DISCRETE_LAPLACE, "gaussian": DPTK_DISCRETE_GAUSSIAN}
