@@ -254,6 +254,15 @@ int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_s
  * height g that takes m numbers. Relative error 3 m 2^-53. Returns their sum. */
 double dptk_stair_weights(double *t, size_t n, int64_t g, double theta, int *exponent);
 
+/* The number of those sequences modulo a prime p.
+ *
+ * Assumed: as above; k < p, 2^53 < p < 2^61; scratch holds
+ * dptk_paths_mod_scratch(k) words.
+ * Cost: at most k^3 / 6 products of 64 bits. */
+size_t dptk_paths_mod_scratch(size_t k);
+void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
+                    uint64_t *residue);
+
 /* ---- joint.c: the joint exponential mechanism ---------------------------- */
 
 /* Scores by distinct value, descending: end[g] items score at least key[g]. */
@@ -303,6 +312,27 @@ int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int s
 int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale, int sequence,
                double error_factor, const dptk_joint_block *block, size_t blocks,
                double log_unit, int64_t *scratch, int64_t *rank);
+
+/* ---- items.c: from ranks to items ---------------------------------------- */
+
+/* The items that have given ranks among all by score, where those of equal score
+ * may stand in for one another.
+ *
+ * Assumed: k different ranks, each below col->n, uniform among those of equal
+ * score; head holds the items of ranks 0 .. m - 1, equal scores by index; groups
+ * are those of the column, whose keys are right for all but the head, and there
+ * no smaller than the head's last; if m < col->n the groups' keys are all in
+ * use. col is not read if all ranks are below m. scratch holds
+ * dptk_items_scratch(k) words.
+ * Equivalent: item = np.lexsort((np.arange(n), -column))[rank]; but past the head,
+ * in a group of at least n / 4096 (rounded down), uniform ones in place of that order.
+ * Words: for each such rank in turn those of uniform integers below n, until one
+ * is an item of the group, not in the head and not taken.
+ * Cost: 4096 tries a rank at most, on average; one pass if a small group is hit. */
+size_t dptk_items_scratch(size_t k);
+int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups,
+               const int64_t *head, size_t m, const dptk_column *col, size_t k,
+               int64_t *scratch, int64_t *item);
 
 /* ---- discrete.c: integer noise -------------------------------------------- */
 

@@ -166,3 +166,92 @@ int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_s
            + (LOG_ERROR + 0x1p-52 * (double)(*stairs + 2)) * sizes;
     return DPTK_OK;
 }
+
+/* ---- exact: residues modulo primes ------------------------------------------ */
+
+/* Products of numbers below p < 2^61 as 128 bits, and Montgomery's reduction. */
+typedef struct wide {
+    uint64_t low, high;
+} wide;
+
+static inline wide multiply(uint64_t a, uint64_t b)
+{
+#if defined(__SIZEOF_INT128__)
+    __extension__ typedef unsigned __int128 uint128;
+    const uint128 product = (uint128)a * b;
+    return (wide){(uint64_t)product, (uint64_t)(product >> 64)};
+#else
+    const uint64_t al = (uint32_t)a, ah = a >> 32, bl = (uint32_t)b, bh = b >> 32;
+    const uint64_t middle = ah * bl + (al * bl >> 32), other = al * bh + (uint32_t)middle;
+    return (wide){a * b, ah * bh + (middle >> 32) + (other >> 32)};
+#endif
+}
+
+/* x / 2^64 modulo p, for x < 2^64 p; inverse = -1 / p modulo 2^64. */
+static inline uint64_t reduce(wide x, uint64_t p, uint64_t inverse)
+{
+    const wide q = multiply(x.low * inverse, p);
+    const uint64_t result = x.high + q.high + (x.low != 0);
+    return result >= p ? result - p : result;
+}
+
+static inline uint64_t times(uint64_t a, uint64_t b, uint64_t p, uint64_t inverse)
+{
+    return reduce(multiply(a, b), p, inverse);
+}
+
+/* sum of f[i] t[-i] for i < n, over 2^64. Each 32 products add less than 2^66 p. */
+static uint64_t dot(const uint64_t *f, const uint64_t *t, size_t n, uint64_t p, uint64_t inverse)
+{
+    wide sum = {0, 0};
+    for (size_t i = 0; i < n;) {
+        const size_t end = n - i > 32 ? i + 32 : n;
+        for (; i < end; i++) {
+            const wide product = multiply(f[i], *(t - i));
+            sum.low += product.low;
+            sum.high += product.high + (sum.low < product.low);
+        }
+        if (sum.high >= p << 2) sum.high -= p << 2;
+    }
+    if (sum.high >= p << 1) sum.high -= p << 1;
+    if (sum.high >= p) sum.high -= p;
+    return reduce(sum, p, inverse);
+}
+
+size_t dptk_paths_mod_scratch(size_t k) { return 4 * (k + 1); }
+
+void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
+                    uint64_t *residue)
+{
+    uint64_t *t = scratch, *f = t + (k + 1), *next = f + (k + 1), *over = next + (k + 1);
+    uint64_t inverse = p, one, square;
+    int64_t below = 0;
+    size_t placed = 0;
+    for (int i = 0; i < 6; i++) inverse *= 2 - p * inverse; /* 1 / p modulo 2^64 */
+    inverse = -inverse;
+    one = square = (UINT64_MAX % p + 1) % p; /* 2^64 modulo p */
+    for (int i = 0; i < 64; i++) square = 2 * square >= p ? 2 * square - p : 2 * square;
+    /* over[m] = 2^128 / m modulo p, by p = (p / m) m + p % m. */
+    over[1] = square;
+    for (size_t m = 2; m <= k; m++)
+        over[m] = times(times(p - p / m, square, p, inverse), over[p % m], p, inverse);
+    memset(f, 0, (k + 1) * sizeof *f);
+    f[0] = 1;
+    while (placed < k) {
+        const int64_t height = bound[placed] + 1;
+        uint64_t *swap = f;
+        size_t to = placed;
+        while (to < k && bound[to] + 1 == height) to++;
+        t[0] = one; /* t[m] = 2^64 C(g + m - 1, m) */
+        for (size_t m = 1; m <= k - placed; m++)
+            t[m] = times(times(t[m - 1], (uint64_t)(height - below) + (m - 1), p, inverse),
+                         over[m], p, inverse);
+        for (size_t j = to; j <= k; j++)
+            next[j] = dot(f + placed, t + (j - placed), j - placed + 1, p, inverse);
+        f = next;
+        next = swap;
+        below = height;
+        placed = to;
+    }
+    *residue = f[k];
+}

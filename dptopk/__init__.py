@@ -10,6 +10,7 @@ from dptopk import accounting
 from dptopk.argtopk import argtopk
 from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
 from dptopk.histogram import Histogram
+from dptopk.mechanisms.joint import count_sets, joint
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.noisy_counts import noisy_counts
 from dptopk.mechanisms.noisy_topk import noisy_topk
@@ -34,6 +35,8 @@ __all__ = [
     "UnknownDomainError",
     "accounting",
     "argtopk",
+    "count_sets",
+    "joint",
     "limited_domain",
     "noisy_counts",
     "noisy_topk",

@@ -94,6 +94,9 @@ cdef extern from "dptk.h" nogil:
                    size_t *stairs, double *log_count, double *error)
     ctypedef struct dptk_stair:
         pass
+    size_t dptk_paths_mod_scratch(size_t k)
+    void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
+                        uint64_t *residue)
 
     # ---- joint.c
     ctypedef struct dptk_groups:
@@ -116,6 +119,12 @@ cdef extern from "dptk.h" nogil:
     int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
                    int sequence, double error_factor, const dptk_joint_block *block,
                    size_t blocks, double log_unit, int64_t *scratch, int64_t *rank) nogil
+
+    # ---- items.c
+    size_t dptk_items_scratch(size_t k)
+    int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups,
+                   const int64_t *head, size_t m, const dptk_column *col, size_t k,
+                   int64_t *scratch, int64_t *item)
 
     # ---- discrete.c
     int DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN

@@ -558,6 +558,17 @@ def paths(const int64_t[::1] bound):
     return None if status == DPTK_UNDECIDED else (log_count, error)
 
 
+def paths_mod(const int64_t[::1] bound, uint64_t prime):
+    """The number of paths modulo a prime between 2^53 and 2^61."""
+    cdef size_t k = bound.shape[0]
+    cdef uint64_t *scratch = <uint64_t *>scratch_words(dptk_paths_mod_scratch(k))
+    cdef uint64_t residue
+    with nogil:
+        dptk_paths_mod(&bound[0], k, prime, scratch, &residue)
+    free(scratch)
+    return residue
+
+
 # ---- joint.c
 
 
@@ -619,6 +630,40 @@ cdef class Joint:
             if status != DPTK_TAPE_END:
                 return ranks if status == DPTK_OK else None
             source.extend()
+
+
+# ---- items.c
+
+
+def items(Source source, const int64_t[::1] rank, const int64_t[::1] key, const int64_t[::1] end,
+          const int64_t[::1] head, column):
+    """The items of these ranks: dptk_items. The column may be None if all are in the head."""
+    cdef dptk_groups groups
+    cdef Py_buffer view
+    cdef dptk_column col
+    cdef int64_t[::1] out
+    cdef int64_t *scratch = NULL
+    cdef size_t k = rank.shape[0], m = head.shape[0]
+    cdef int status
+    groups.key, groups.end, groups.n, groups.real = &key[0], &end[0], key.shape[0], False
+    picks = np.empty(k, dtype=np.int64)
+    out = picks
+    if column is not None:
+        column_of(column, &view, &col)
+    try:
+        scratch = scratch_words(dptk_items_scratch(k))
+        while True:
+            source.rewind()
+            with nogil:
+                status = dptk_items(source.rng, &rank[0], &groups, &head[0], m, &col, k, scratch,
+                                    &out[0])
+            if status != DPTK_TAPE_END:
+                return picks
+            source.extend()
+    finally:
+        free(scratch)
+        if column is not None:
+            PyBuffer_Release(&view)
 
 
 # ---- discrete.c
