@@ -15,6 +15,7 @@ MECHANISMS = {
     "limited_domain": lambda counts=COUNTS, **changes: dp.limited_domain(
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
+    "joint": lambda counts=COUNTS, **changes: dp.joint(counts, **{"k": 2, "epsilon": 1, **changes}),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
@@ -30,12 +31,12 @@ def case(mechanism, error, message, **changes):
     [
         *(
             case(m, ValueError, f"epsilon must be a finite number > 0, got {bad}", epsilon=bad)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "joint")
             for bad in (-1, 0, math.nan, math.inf)
         ),
         *(
             case(m, TypeError, "epsilon must be a real number, got str", epsilon="1")
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "joint")
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon_step=1.0)
@@ -53,14 +54,14 @@ def case(mechanism, error, message, **changes):
         *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in MECHANISMS),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "joint")
         ),
         case("limited_domain", TypeError, "counts must be an array of integers, got float64",
              counts=np.array([3.0, 1.0]), k=1),
         case("peel", TypeError, "monotone must be True or False, got int", monotone=1),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
-            for m in ("peel", "limited_domain")
+            for m in ("peel", "limited_domain", "joint")
         ),
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
@@ -68,6 +69,21 @@ def case(mechanism, error, message, **changes):
             for m in ("peel", "limited_domain")
         ),
         case("peel", ValueError, "k must be at most the number of items, 7; got 8", k=8),
+        case("joint", ValueError, "k must be at most the number of items, 7; got 8", k=8),
+        case("joint", ValueError, "k must be at most the number of items, 7; got 8", k=8,
+             counts=dp.Histogram(COUNTS).truncate(3)),
+        case("joint", ValueError, "k must be at most 1,000 for a set, got 1001", k=1001,
+             counts=np.arange(2000)),
+        case("joint", ValueError, "output must be one of set, sequence, got 'list'",
+             output="list"),
+        case("joint", TypeError, "output must be a string, got int", output=2),
+        case("joint", ValueError, "sensitivity must be a finite number > 0", sensitivity=0),
+        case("joint", TypeError, "monotone must be True or False, got int", monotone=1),
+        case("joint", ValueError, r"counts must lie within 2\*\*1000 of each other",
+             counts=[1e308, -1e308]),
+        case("joint", ValueError, "counts must not contain NaN", counts=[1.0, math.nan]),
+        case("joint", dp.UnknownDomainError, "joint is private only over a domain fixed",
+             counts=dp.Histogram.truncated([5, 3], ["a", "b"], next_count=1, k_bar=2)),
         case("peel", ValueError, r"delta must be in \[0, 1\), got 1", delta=1),
         case("peel", ValueError, r"delta must be in \[0, 1\), got -0.1", delta=-0.1),
         case("peel", ValueError, "sensitivity must be a finite number > 0", sensitivity=0),
@@ -103,11 +119,12 @@ def test_bad_input(mechanism, changes, error, message, monkeypatch):
     """Refused at the door: no random word is drawn for it."""
     if "rng" not in changes:
         monkeypatch.setattr(_core, "race", None)
+        monkeypatch.setattr(_core, "Joint", None)
     with pytest.raises(error, match=f"^{message}"):
         MECHANISMS[mechanism](**changes)
 
 
-@pytest.mark.parametrize("name", ["peel", "limited_domain"])
+@pytest.mark.parametrize("name", ["peel", "limited_domain", "joint"])
 def test_no_secure_randomness_no_release(name, monkeypatch):
     from dptopk import rng
 
@@ -124,7 +141,7 @@ def test_no_secure_randomness_no_release(name, monkeypatch):
 def test_any_integer_dtype_and_layout_draws_alike(dtype):
     """Array or Histogram, any dtype, any stride: the same seed, the same release."""
     counts = np.repeat(COUNTS, 2)[::2].astype(dtype)
-    for name in ("peel", "limited_domain"):
+    for name in ("peel", "limited_domain", "joint"):
         mechanism = MECHANISMS[name]
         release = mechanism(COUNTS, rng=SeededRng(4))
         assert mechanism(counts, rng=SeededRng(4)) == release

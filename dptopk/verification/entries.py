@@ -1,6 +1,6 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
-from dptopk.verification import limited_domain, noisy_counts, peel
+from dptopk.verification import joint, limited_domain, noisy_counts, peel
 from dptopk.verification.registry import Entry
 
 ENTRIES: dict[str, Entry] = {
@@ -8,6 +8,7 @@ ENTRIES: dict[str, Entry] = {
     for entry in (
         peel.ENTRY,
         limited_domain.ENTRY,
+        joint.ENTRY,
         noisy_counts.ENTRY,
     )
 }
