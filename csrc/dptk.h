@@ -160,7 +160,16 @@ int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
 
 /* Noise laws. The j-th largest of n iid noises with CDF F is F^-1(exp(-S_j)),
  * S_1 < S_2 < ... the race S_j = S_(j-1) + Exp(1) / (n - j + 1). */
-enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE };
+enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM };
+
+/* F^-1(exp(-S)) for an S within s_error of s, and an absolute error bound of it;
+ * INFINITY where nothing is known. All noises have scale 1: the Gaussian one is
+ * the standard normal, the uniform one lies in (-2, 0), as a number that is added
+ * to all noises changes no order and this one leaves the largest near 0.
+ *
+ * Assumed: 0 < s < INFINITY, s_error >= 0.
+ * Cost: 10 to 100 ns. */
+double dptk_noise(int noise, double s, double s_error, double *error);
 
 /* The scored items a race runs over. */
 typedef struct dptk_field {
@@ -195,14 +204,15 @@ typedef struct dptk_runner {
 
 /* A pair of the map from head positions (or tail items) to what took their place. */
 typedef struct dptk_pair {
-    int64_t key, value;
+    int64_t key, value, round;
 } dptk_pair;
 
-/* Working memory: `capacity` blocks and runners, 2 * capacity pairs. */
+/* Working memory: `capacity` blocks and runners, 2 * capacity pairs; as many pairs
+ * again for dptk_race_afresh with a tail. */
 typedef struct dptk_race_scratch {
     dptk_block *block;
     dptk_runner *runner;
-    dptk_pair *pair;
+    dptk_pair *pair, *gone;
     size_t capacity;  /* a power of two */
 } dptk_race_scratch;
 
@@ -354,6 +364,51 @@ enum { DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN };
  * Cost: n times two or about five logarithms. */
 int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
                   int64_t *out);
+
+/* k picks, one after the other: each is the item with the largest score/scale +
+ * noise of those not yet picked, with fresh noise for every pick.
+ *
+ * Assumed: as for dptk_race, and 1 <= k <= the number of items, no offsets, no
+ * stopper, capacity >= k. left holds 2 m words.
+ * Equivalent: k times: v = key/scale + noise of the items left; i = argmax(v);
+ * pick i and take it out. With Gumbel noise that has the law of dptk_race, with
+ * no other noise.
+ * Words: k times those of dptk_race for one pick over the items left in order.
+ * The tail's bound remains the score of the head's last item, picked or not.
+ * Returns as dptk_race does.
+ * Cost: k races for one pick, and moving the head items before each pick. */
+int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+                     double error_factor, dptk_race_scratch *scratch, int64_t *left,
+                     int64_t *item);
+
+/* ---- sparse_vector.c: tests against one noisy threshold ------------------ */
+
+/* Queries, and the threshold base + offset that they are tested against. */
+typedef struct dptk_tests {
+    const int64_t *integer;  /* the queries: integers; ... */
+    const double *real;      /* ... or, unless NULL, doubles: then base is 0 */
+    int64_t base;
+    double offset;
+    double threshold_scale, query_scale; /* of the Laplace noises */
+    uint64_t threshold_word; /* the one the threshold's noise is made of */
+    int above;               /* whether a hit is above the threshold, or below */
+} dptk_tests;
+
+/* Test queries from *tested on, until n are tested or `hits` of them have hit.
+ *
+ * Assumed: queries and offset are finite, scales finite and > 0 (the threshold's
+ * may be 0: no noise on it); hit has n places.
+ * Equivalent: noisy = query[i] + query_scale * laplace[i]
+ *             hit[i] = (noisy > base + offset + threshold_scale * laplace_0) == above
+ * Words: one a query. Bit 0 is the sign of a noise (1: negative), the other 63
+ * the first of the U of its size -ln(1 - U).
+ * error_factor: 1; tests widen the error bounds with more.
+ * Outputs: hit[i] for those tested, and *tested, how many are. After any status
+ * but DPTK_OK the run can go on from there; with DPTK_UNDECIDED the word of
+ * query *tested has not been read.
+ * Cost: one pass; a logarithm only for queries near the threshold. */
+int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t hits,
+                       double error_factor, size_t *tested, uint8_t *hit);
 
 /* ---- adaptive.c: composition of adaptive bounded-range steps ------------- */
 

@@ -37,14 +37,6 @@ typedef struct joint {
 
 /* ---- the staircase of a tau ----------------------------------------------- */
 
-static double key_double(int64_t key)
-{
-    int64_t bits = key >= 0 ? key : key ^ INT64_MAX;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* A score less one that is no larger: rounded for doubles, and for integers
  * past 2^53. Rounding keeps the order. */
 static double drop(const dptk_groups *g, int64_t key, int64_t lower)

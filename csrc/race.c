@@ -21,61 +21,132 @@
 
 #define TAIL (-1)
 #define STOPPER (-2)
-#define LEAVE_OUT 2.0 /* see block_end */
 
 /* ---- noise laws ---------------------------------------------------------- */
 
-typedef struct law {
-    double (*value)(double s);                               /* F^-1(exp(-s)) */
-    double (*error)(double s, double s_error, double value); /* absolute, of s and of value */
-} law;
+/* F^-1(exp(-S)) of a noise with distribution F, for an S that the double s gives
+ * to within s_error; *error bounds the absolute error. */
+typedef double (*law)(double s, double s_error, double *error);
 
-static double gumbel_value(double s) { return -log(s); }
-
-/* |ln(1 + r)| <= r (1 + 2^-9) for |r| < 2^-10; past that nothing is claimed. */
-static double gumbel_error(double s, double s_error, double value)
-{
-    const double relative = s_error / s;
-    if (!(relative < 0x1p-10)) return INFINITY;
-    return relative * (1.0 + 0x1p-9) + LOG_ERROR * fabs(value);
-}
-
-/* -ln(1 - e^-s): the slope is -1/(e^s - 1), no steeper than Gumbel's. expm1 errs
- * by at most 4 ulp as well. */
-static double exponential_value(double s) { return -log(-expm1(-s)); }
-
-static double exponential_error(double s, double s_error, double value)
-{
-    return gumbel_error(s, s_error, value) + 0x1p-49;
-}
-
-/* The exponential law less ln 2 above the median; below it ln 2 - s. Both have
- * the slope -1 at s = ln 2, so that taking the wrong one there costs h^2. */
+/* ln 2 rounded down: no double lies between the two, so that s <= LN_2 tells
+ * exactly on which side of the median a law is. */
 static const double LN_2 = 0x1.62e42fefa39efp-1;
 
-static double laplace_value(double s) { return s <= LN_2 ? exponential_value(s) - LN_2 : LN_2 - s; }
-
-static double laplace_error(double s, double s_error, double value)
+/* How far ln S lies from ln s, as |ln(1 + r)| <= r (1 + 2^-9) for |r| < 2^-10;
+ * past that nothing is claimed. */
+static double log_error(double s, double s_error)
 {
-    const double steepest = s < 1.0 ? 1.0 : s;
-    return steepest * gumbel_error(s, s_error, 0.0) + LOG_ERROR * (fabs(value) + 2.0) + 0x1p-49;
+    const double relative = s_error / s;
+    return relative < 0x1p-10 ? relative * (1.0 + 0x1p-9) : INFINITY;
+}
+
+static double gumbel(double s, double s_error, double *error)
+{
+    const double value = -log(s);
+    *error = log_error(s, s_error) + LOG_ERROR * fabs(value);
+    return value;
+}
+
+/* -ln(1 - e^-S): the slope -1/(e^s - 1) is no steeper than Gumbel's, -1/s; expm1
+ * errs by LIBM_ERROR of itself, which is as much of its logarithm. */
+static double exponential_noise(double s, double s_error, double *error)
+{
+    const double value = -log(-expm1(-s));
+    *error = log_error(s, s_error) + LOG_ERROR * fabs(value) + 1.25 * LIBM_ERROR;
+    return value;
+}
+
+/* The exponential law less ln 2 above the median; below it ln 2 - s, so that the
+ * slope is no steeper than max(1/s, 1) on either side. The logarithm may be 0.7
+ * more than the value; LN_2 and the subtraction round by 2^-54 and 2^-53 |value|. */
+static double laplace(double s, double s_error, double *error)
+{
+    const double value = s <= LN_2 ? -log(-expm1(-s)) - LN_2 : LN_2 - s;
+    *error = (s < 1.0 ? 1.0 : s) * log_error(s, s_error)
+           + LOG_ERROR * (1.25 * fabs(value) + 1.0) + 1.25 * LIBM_ERROR;
+    return value;
+}
+
+/* -Phi^-1(e^-y) for y >= ln 2, a rational function of sqrt(y) fitted by least
+ * squares: within 4e-7 / (r + 1) up to r = 12, 1e-7 up to 38. What it errs by shows
+ * in the residual below, so that a wrong digit here would cost time and nothing else. */
+static double quantile_start(double y)
+{
+    const double t = sqrt(y);
+    const double above = ((((0.10164186 * t + 2.5098694) * t + 11.10235) * t + 5.7679438) * t
+                          - 10.20219) * t - 3.1576566;
+    const double below = (((0.071869155 * t + 1.7752886) * t + 8.0493291) * t + 7.2440022) * t
+                       + 1.0;
+    return above / below;
+}
+
+/* Phi^-1(e^-S), the inverse G of L(z) = -ln Phi(z).
+ *
+ * At a start z the residual t = L(z) - s is computed, and two terms of Taylor's
+ * series of G around L(z) are taken. With m = Phi/phi (z) and h = 1/m,
+ *     G' = -m,   G'' = m^2 (z + h),   G''' = -m^3 ((z + h)(2z + h) + 1),
+ * so that for d = m t the value is z + d (1 + d (z + h) / 2).
+ *
+ * The bound. As 0 < z + h < |z| + 0.8 and h < |z| + 0.8, |G'''| <= 2 m^3 (|z| + 1)^2,
+ * and m changes with z by the relative slope z + h. Let e bound the error of t,
+ * S - s included, and D = m (|t| + e), eta = D (|z| + 1) < 2^-6. On the way from L(z)
+ * to S, z moves by no more than 1.05 D: as long as it has moved by less than 1.1 D
+ * m has grown by a factor below exp(1.1 eta (1 + 2^-5)) < 1.02. So
+ *   - the rest of the series is at most (1/6) 2 (1.02 m)^3 (1.02 (|z| + 1))^2 (|t| + e)^3
+ *     < eta^2 D / 2;
+ *   - the error of t costs at most m e (1 + 1.02 eta) < 1.05 m e;
+ *   - the rounding of the argument of erfc, 2^-52 |z|, is a move of z itself (and
+ *     times 1.05 as such); that of the sum is 2^-53 |value|;
+ *   - phi, erfc and thereby m, h and d err by less than 2^-40 of themselves for
+ *     |z| < 37 (z^2/2 rounded twice in exp, h |z| 2^-52 in erfc), the rest of the
+ *     correction by less: 2^-38 D.
+ * The error of t: below the median L is the logarithm of erfc, which errs by
+ * ERFC_ERROR; above it by ERFC_ERROR Q / ((1 - Q) L) <= 1.5 of itself, Q <= 0.51. */
+static double gaussian(double s, double s_error, double *error)
+{
+    const int upper = s <= LN_2;
+    const double r = quantile_start(upper ? -log(-expm1(-s)) : s);
+    const double z = upper ? r : -r;
+    const double beyond = 0.5 * erfc(r * 0.70710678118654752);
+    const double at = upper ? -log1p(-beyond) : -log(beyond);
+    const double density = exp(-0.5 * z * z) * 0.39894228040143268;
+    const double m = (upper ? 1.0 - beyond : beyond) / density;
+    const double residual = at - s, d = m * residual;
+    const double unsure = s_error + (upper ? 1.5 * ERFC_ERROR * at : 1.01 * ERFC_ERROR)
+                        + LIBM_ERROR * at + 0x1p-52 * fabs(residual);
+    const double reach = m * (fabs(residual) + unsure), eta = reach * (fabs(z) + 1.0);
+    const double value = z + d * (1.0 + d * 0.5 * (z + 1.0 / m));
+    *error = INFINITY;
+    if (eta < 0x1p-6 && fabs(z) < 37.0)
+        *error = 1.05 * m * unsure + (0.5 * eta * eta + 0x1p-38) * reach
+               + 1.05 * 0x1p-52 * fabs(z) + 0x1p-52 * fabs(value);
+    return value;
+}
+
+/* 2 (e^-S - 1): from s/2 on the slope is at most 2 e^(-s/2) < 2 / (1 + s/2),
+ * and anywhere at most 2. */
+static double uniform(double s, double s_error, double *error)
+{
+    const double value = 2.0 * expm1(-s);
+    const double slope = s_error < 0.5 * s ? 2.0 / (1.0 + 0.5 * s) : 2.0;
+    *error = slope * (1.0 + 0x1p-9) * s_error + LIBM_ERROR * fabs(value);
+    return value;
 }
 
 static const law LAWS[] = {
-    [DPTK_GUMBEL] = {gumbel_value, gumbel_error},
-    [DPTK_EXPONENTIAL] = {exponential_value, exponential_error},
-    [DPTK_LAPLACE] = {laplace_value, laplace_error},
+    [DPTK_GUMBEL] = gumbel,
+    [DPTK_EXPONENTIAL] = exponential_noise,
+    [DPTK_LAPLACE] = laplace,
+    [DPTK_GAUSSIAN] = gaussian,
+    [DPTK_UNIFORM] = uniform,
 };
 
-/* ---- scores -------------------------------------------------------------- */
-
-static double key_double(int64_t key)
+double dptk_noise(int noise, double s, double s_error, double *error)
 {
-    int64_t bits = key >= 0 ? key : key ^ INT64_MAX;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return LAWS[noise](s, s_error, error);
 }
+
+/* ---- scores -------------------------------------------------------------- */
 
 /* (score of key - score of base) / divisor, relative error 3 * 2^-53. Integers
  * are subtracted as such, so that large counts keep their differences; doubles
@@ -94,12 +165,20 @@ static double scaled_difference(int64_t key, int64_t base, int real, double divi
 }
 
 typedef struct race {
-    const dptk_field *field;
-    const law *law;
+    law law;
     dptk_rng *rng;
     dptk_race_scratch *scratch;
     double scale, error_factor;
-    int64_t base;     /* the key that scores are measured from */
+    const int64_t *key, *index; /* the head: m items */
+    const double *offset;
+    size_t m;
+    int real;
+    const dptk_column *tail;
+    size_t n_tail;                  /* items of it that are left, ... */
+    int64_t last_key, last_index;   /* ... all of them after this one in order */
+    int64_t first_tail;             /* their places come after the head's */
+    int64_t base;                   /* the key that scores are measured from */
+    int64_t round;                  /* from 1; pairs of other rounds count as empty */
     size_t n_blocks, n_runners, n_pairs;
 } race;
 
@@ -174,24 +253,29 @@ static int leads(const race *r)
 
 /* ---- which items have been seen: a map with linear probing ---------------- */
 
-static dptk_pair *find(const race *r, int64_t key)
+/* Where the key's pair is in a table, or would be. */
+static dptk_pair *find(const race *r, dptk_pair *table, int64_t round, int64_t key)
 {
     size_t mask = 2 * r->scratch->capacity - 1;
     size_t at = (size_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> 20) & mask;
-    while (r->scratch->pair[at].key >= 0 && r->scratch->pair[at].key != key)
-        at = (at + 1) & mask;
-    return &r->scratch->pair[at];
+    while (table[at].round == round && table[at].key != key) at = (at + 1) & mask;
+    return &table[at];
 }
 
 static int store(race *r, dptk_pair *pair, int64_t key, int64_t value)
 {
-    if (pair->key < 0) {
+    if (pair->round != r->round) {
         if (r->n_pairs == r->scratch->capacity) return DPTK_SCRATCH;
         r->n_pairs++;
     }
-    pair->key = key;
-    pair->value = value;
+    *pair = (dptk_pair){.key = key, .value = value, .round = r->round};
     return DPTK_OK;
+}
+
+/* The picks of earlier rounds from the tail: a table of their own, of one round. */
+static dptk_pair *find_gone(const race *r, int64_t place)
+{
+    return find(r, r->scratch->gone, 1, place);
 }
 
 /* ---- blocks --------------------------------------------------------------- */
@@ -215,8 +299,7 @@ static int advance(race *r, size_t block, dptk_runner *runner)
     b->s = sum;
     b->s_error += error * share + 0x1p-51 * step + 0x1p-70 * sum;
     sum += b->s_low;
-    b->noise = r->law->value(sum);
-    b->noise_error = r->law->error(sum, b->s_error + 0x1p-52 * sum, b->noise);
+    b->noise = r->law(sum, b->s_error + 0x1p-52 * sum, &b->noise_error);
     bound(r, b, b->score, runner);
     runner->id = (int64_t)block;
     return DPTK_OK;
@@ -229,43 +312,51 @@ static int add_block(race *r, int64_t start, int64_t size, int64_t key, double o
     if (r->n_blocks == r->scratch->capacity) return DPTK_SCRATCH;
     r->scratch->block[r->n_blocks] =
         (dptk_block){.start = start, .size = size, .key = key, .offset = offset,
-                     .score = scaled_difference(key, r->base, r->field->real, r->scale)};
+                     .score = scaled_difference(key, r->base, r->real, r->scale)};
     status = advance(r, r->n_blocks, &runner);
     if (status != DPTK_OK) return status;
     r->n_blocks++;
     return push(r, runner);
 }
 
-static int bit_length(size_t n)
+/* How far the score at head position b lies below the one at a, in scales. */
+static double below(const race *r, size_t a, size_t b)
 {
-    int bits = 0;
-    for (; n; n >>= 1) bits++;
-    return bits;
+    return -scaled_difference(r->key[b], r->key[a], r->real, r->scale);
+}
+
+/* About exp(gap) items, at least 1: that many, the first of them `gap` below the
+ * k-th largest score, are expected to show at most one noise that reaches it. 2^x
+ * by its chords, which no two machines round differently. */
+static size_t size_far_below(double gap, size_t most)
+{
+    const double x = gap * 1.4375, whole = floor(x);
+    double size;
+    if (!(x > 0.0)) return 1;
+    if (x >= 62.0) return most;
+    size = (1.0 + (x - whole)) * (double)((uint64_t)1 << (int)whole);
+    return size < (double)most ? (size_t)size : most;
 }
 
 /* Where the block that starts at head position `start` ends. Blocks span at
  * most half a scale, so a look into one is seldom in vain (e^(1/2) Gumbel
- * looks a pick). But past the first k items, a rest of n items whose scores
- * lie (ln n + 2) scales below the k-th largest will hardly be looked into at
- * all: it is one block. The partition changes the cost, never the law. */
+ * looks a pick). But past the first k items, where it takes more items than
+ * that to expect a look, they are one block. The partition changes the
+ * cost, never the law. */
 static size_t block_end(const race *r, size_t start, size_t k)
 {
-    const dptk_field *f = r->field;
-    size_t low = start, high = f->m, step = 1; /* key[low] in, key[high] out */
-    if (f->offset) return start + 1;
-    if (start >= k) {
-        double below = -scaled_difference(f->key[start], f->key[k - 1], f->real, r->scale);
-        if (below >= 0.75 * bit_length(f->m - start) + LEAVE_OUT) return f->m;
-    }
-    while (low + step < f->m
-           && -scaled_difference(f->key[low + step], f->key[start], f->real, r->scale) <= 0.5) {
+    size_t low = start, high = r->m, step = 1; /* low in, high out */
+    if (r->offset) return start + 1;
+    if (start >= k) low += size_far_below(below(r, k - 1, start), r->m - start) - 1;
+    if (low + 1 < r->m && below(r, start, low + 1) > 0.5) return low + 1;
+    while (low + step < r->m && below(r, start, low + step) <= 0.5) {
         low += step;
         step *= 2;
     }
-    if (low + step < f->m) high = low + step;
+    if (low + step < r->m) high = low + step;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (-scaled_difference(f->key[middle], f->key[start], f->real, r->scale) <= 0.5)
+        if (below(r, start, middle) <= 0.5)
             low = middle;
         else
             high = middle;
@@ -273,87 +364,84 @@ static size_t block_end(const race *r, size_t start, size_t k)
     return high;
 }
 
+/* A block for every part of the head, and one for the tail. */
 static int start_blocks(race *r, size_t k)
 {
-    const dptk_field *f = r->field;
     int status;
-    for (size_t start = 0, end; start < f->m; start = end) {
+    for (size_t start = 0, end; start < r->m; start = end) {
         end = block_end(r, start, k);
-        status = add_block(r, (int64_t)start, (int64_t)(end - start), f->key[start],
-                           f->offset ? f->offset[start] : 0.0);
+        status = add_block(r, (int64_t)start, (int64_t)(end - start), r->key[start],
+                           r->offset ? r->offset[start] : 0.0);
         if (status != DPTK_OK) return status;
     }
-    if (f->tail && f->tail->n > f->m) {
-        status = add_block(r, TAIL, (int64_t)(f->tail->n - f->m), f->key[f->m - 1], 0.0);
-        if (status != DPTK_OK) return status;
-    }
-    return f->stop ? add_block(r, STOPPER, 1, f->stop_key, f->stop_offset) : DPTK_OK;
+    return r->n_tail ? add_block(r, TAIL, (int64_t)r->n_tail, r->last_key, 0.0) : DPTK_OK;
 }
 
 /* A uniform one of the block's items not seen yet. Head: a sparse
  * Fisher-Yates shuffle over positions. */
-static int draw_head(race *r, const dptk_block *b, int64_t *item, int64_t *key)
+static int draw_head(race *r, const dptk_block *b, int64_t *place, int64_t *key)
 {
     uint64_t left = (uint64_t)(b->size - b->taken), rank = 0;
     int64_t position, last = b->start + (int64_t)left - 1;
-    dptk_pair *here;
     if (left > 1) {
         int status = next_below(r->rng, left, &rank);
         if (status != DPTK_OK) return status;
     }
     position = b->start + (int64_t)rank;
     if (b->size > 1) {
-        const dptk_pair *end = find(r, last);
-        int64_t replacement = end->key < 0 ? last : end->value;
-        here = find(r, position);
-        int64_t seen = here->key < 0 ? position : here->value;
+        dptk_pair *table = r->scratch->pair;
+        const dptk_pair *end = find(r, table, r->round, last);
+        int64_t replacement = end->round == r->round ? end->value : last;
+        dptk_pair *here = find(r, table, r->round, position);
+        int64_t seen = here->round == r->round ? here->value : position;
         int status = store(r, here, position, replacement);
         if (status != DPTK_OK) return status;
         position = seen;
     }
-    *item = r->field->index[position];
-    *key = r->field->key[position];
+    *place = position;
+    *key = r->key[position];
     return DPTK_OK;
 }
 
-/* Tail: uniform items, those of the head and those seen rejected. An element
- * belongs to the head if it does not come after the head's last. */
-static int draw_tail(race *r, int64_t *item, int64_t *key)
+/* Tail: uniform items, those of the head, those seen and those gone rejected. An
+ * element belongs to the head if it does not come after the head's last. */
+static int draw_tail(race *r, int64_t *place, int64_t *key)
 {
-    const dptk_field *f = r->field;
-    int64_t last_key = f->key[f->m - 1], last_index = f->index[f->m - 1];
     for (;;) {
         uint64_t at;
         dptk_pair *pair;
-        int status = next_below(r->rng, f->tail->n, &at);
-        if (status == DPTK_OK) status = dptk_keys(f->tail, (size_t)at, 1, key);
+        int64_t item;
+        int status = next_below(r->rng, r->tail->n, &at);
+        if (status == DPTK_OK) status = dptk_keys(r->tail, (size_t)at, 1, key);
         if (status != DPTK_OK) return status;
-        *item = (int64_t)at;
-        if (*key > last_key || (*key == last_key && *item <= last_index)) continue;
-        pair = find(r, (int64_t)f->m + *item);
-        if (pair->key < 0) return store(r, pair, (int64_t)f->m + *item, 0);
+        item = (int64_t)at;
+        if (*key > r->last_key || (*key == r->last_key && item <= r->last_index)) continue;
+        *place = r->first_tail + item;
+        if (r->round > 1 && find_gone(r, *place)->round) continue;
+        pair = find(r, r->scratch->pair, r->round, *place);
+        if (pair->round != r->round) return store(r, pair, *place, 0);
     }
 }
 
 /* The leader is a block: show one of its items. *done: the item is the next
  * pick at once, as it has the block's largest score. */
-static int look(race *r, size_t block, int *done, int64_t *item)
+static int look(race *r, size_t block, int *done, int64_t *place)
 {
     dptk_block *b = &r->scratch->block[block];
     dptk_runner seen = {0}, next;
     int64_t key = b->key;
     int status = DPTK_OK;
     if (b->start == STOPPER)
-        *item = DPTK_STOP;
+        *place = DPTK_STOP;
     else if (b->start == TAIL)
-        status = draw_tail(r, item, &key);
+        status = draw_tail(r, place, &key);
     else
-        status = draw_head(r, b, item, &key);
+        status = draw_head(r, b, place, &key);
     if (status != DPTK_OK) return status;
     *done = key == b->key;
     if (!*done)
-        bound(r, b, scaled_difference(key, r->base, r->field->real, r->scale), &seen);
-    seen.id = ~*item;
+        bound(r, b, scaled_difference(key, r->base, r->real, r->scale), &seen);
+    seen.id = ~*place;
     b->taken++;
     if (b->taken < b->size) {
         status = advance(r, block, &next);
@@ -365,29 +453,94 @@ static int look(race *r, size_t block, int *done, int64_t *item)
     return *done ? DPTK_OK : push(r, seen);
 }
 
-int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
-              double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
+/* The place of the next pick: a head position, first_tail + item, or DPTK_STOP.
+ * Assumed: there is a runner. */
+static int next_pick(race *r, int64_t *place)
 {
-    race r = {.field = field, .law = &LAWS[noise], .rng = rng, .scratch = scratch,
-              .scale = scale, .error_factor = error_factor,
-              .base = field->m ? field->key[0] : field->stop_key};
-    int status;
-    memset(scratch->pair, 0xff, 2 * scratch->capacity * sizeof *scratch->pair); /* keys -1 */
-    *picked = 0;
-    status = start_blocks(&r, k);
-    while (status == DPTK_OK && *picked < k && r.n_runners) {
-        const dptk_runner *leader = &scratch->runner[0];
-        int64_t chosen = ~leader->id;
-        int done = 1;
-        if (!leads(&r)) return DPTK_UNDECIDED;
-        if (leader->id >= 0)
-            status = look(&r, (size_t)leader->id, &done, &chosen);
-        else
-            pop(&r);
-        if (status == DPTK_OK && done) {
-            item[(*picked)++] = chosen;
-            if (chosen == DPTK_STOP) break;
+    int status = DPTK_OK, done = 0;
+    while (status == DPTK_OK && !done) {
+        const dptk_runner *leader = &r->scratch->runner[0];
+        if (!leads(r)) return DPTK_UNDECIDED;
+        if (leader->id >= 0) {
+            status = look(r, (size_t)leader->id, &done, place);
+        } else {
+            *place = ~leader->id;
+            pop(r);
+            done = 1;
         }
     }
     return status;
+}
+
+static int64_t item_at(const race *r, int64_t place)
+{
+    if (place < 0) return DPTK_STOP;
+    return place < r->first_tail ? r->index[place] : place - r->first_tail;
+}
+
+static race race_over(dptk_rng *rng, const dptk_field *field, double scale, int noise,
+                      double error_factor, dptk_race_scratch *scratch)
+{
+    race r = {.law = LAWS[noise], .rng = rng, .scratch = scratch, .scale = scale,
+              .error_factor = error_factor, .key = field->key, .index = field->index,
+              .offset = field->offset, .m = field->m, .real = field->real,
+              .tail = field->tail, .first_tail = (int64_t)field->m, .round = 1};
+    if (field->m) {
+        r.last_key = field->key[field->m - 1];
+        r.last_index = field->index[field->m - 1];
+    }
+    r.base = field->m ? field->key[0] : field->stop_key;
+    if (field->tail) r.n_tail = field->tail->n - field->m;
+    memset(scratch->pair, 0, 2 * scratch->capacity * sizeof *scratch->pair); /* round 0 */
+    return r;
+}
+
+int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+              double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
+{
+    race r = race_over(rng, field, scale, noise, error_factor, scratch);
+    int64_t place = 0;
+    int status = start_blocks(&r, k);
+    if (status == DPTK_OK && field->stop)
+        status = add_block(&r, STOPPER, 1, field->stop_key, field->stop_offset);
+    *picked = 0;
+    while (status == DPTK_OK && *picked < k && r.n_runners && place != DPTK_STOP) {
+        status = next_pick(&r, &place);
+        if (status == DPTK_OK) item[(*picked)++] = item_at(&r, place);
+    }
+    return status;
+}
+
+int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+                     double error_factor, dptk_race_scratch *scratch, int64_t *left,
+                     int64_t *item)
+{
+    race r = race_over(rng, field, scale, noise, error_factor, scratch);
+    int64_t *key = left, *index = left + field->m;
+    memcpy(key, field->key, field->m * sizeof *key);
+    memcpy(index, field->index, field->m * sizeof *index);
+    if (r.n_tail) memset(scratch->gone, 0, 2 * scratch->capacity * sizeof *scratch->gone);
+    for (size_t i = 0; i < k; i++, r.round++) {
+        int64_t place;
+        int status;
+        r.key = key;
+        r.index = index;
+        r.base = r.m ? key[0] : r.last_key;
+        r.n_blocks = r.n_runners = r.n_pairs = 0;
+        status = start_blocks(&r, 1);
+        if (status == DPTK_OK) status = next_pick(&r, &place);
+        if (status != DPTK_OK) return status;
+        item[i] = item_at(&r, place);
+        if (place < r.first_tail) { /* those before it close the gap: they are few */
+            memmove(key + 1, key, (size_t)place * sizeof *key);
+            memmove(index + 1, index, (size_t)place * sizeof *index);
+            key++;
+            index++;
+            r.m--;
+        } else {
+            *find_gone(&r, place) = (dptk_pair){.key = place, .round = 1};
+            r.n_tail--;
+        }
+    }
+    return DPTK_OK;
 }

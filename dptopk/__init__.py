@@ -6,16 +6,38 @@ came out and what it cost.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from dptopk import accounting
+from dptopk import accounting, utility
 from dptopk.argtopk import argtopk
-from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
+from dptopk.errors import (
+    DptopkError,
+    ExhaustedError,
+    MechanismError,
+    RandomnessError,
+    SourceError,
+    UnknownDomainError,
+)
 from dptopk.histogram import Histogram
+from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.joint import count_sets, joint
 from dptopk.mechanisms.limited_domain import limited_domain
+from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
 from dptopk.mechanisms.noisy_counts import noisy_counts
+from dptopk.mechanisms.noisy_max import noisy_max
 from dptopk.mechanisms.noisy_topk import noisy_topk
+from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
-from dptopk.release import Cost, Release
+from dptopk.mechanisms.permute_and_flip import permute_and_flip
+from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
+from dptopk.mechanisms.top_stable import top_stable
+from dptopk.release import Answers, Cost, Release
+from dptopk.restricted import (
+    restricted,
+    restricted_gumbel,
+    restricted_normal,
+    restricted_oneshot,
+    restricted_permute_and_flip,
+)
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
 
@@ -25,21 +47,41 @@ except PackageNotFoundError:  # a source tree that was built in place
     __version__ = "unknown"
 
 __all__ = [
+    "Answers",
     "Cost",
     "DptopkError",
+    "ExhaustedError",
     "Histogram",
+    "MechanismError",
     "RandomnessError",
     "Release",
     "SeededRng",
     "SourceError",
+    "SparseVector",
+    "StableQueries",
     "UnknownDomainError",
     "accounting",
     "argtopk",
     "count_sets",
+    "gamma",
     "joint",
     "limited_domain",
+    "limited_domain_laplace",
     "noisy_counts",
+    "noisy_max",
     "noisy_topk",
+    "oneshot",
     "peel",
+    "permute_and_flip",
+    "restricted",
+    "restricted_gumbel",
+    "restricted_normal",
+    "restricted_oneshot",
+    "restricted_permute_and_flip",
+    "sparse_vector",
+    "stable_queries",
+    "stable_release",
+    "top_stable",
+    "utility",
     "verify",
 ]

@@ -63,7 +63,8 @@ cdef extern from "dptk.h" nogil:
                         int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy)
 
     # ---- race.c
-    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_STOP
+    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM, DPTK_STOP
+    double dptk_noise(int noise, double s, double s_error, double *error)
     ctypedef struct dptk_field:
         const int64_t *key
         const int64_t *index
@@ -84,9 +85,13 @@ cdef extern from "dptk.h" nogil:
         dptk_block *block
         dptk_runner *runner
         dptk_pair *pair
+        dptk_pair *gone
         size_t capacity
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
+    int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale,
+                         int noise, double error_factor, dptk_race_scratch *scratch,
+                         int64_t *left, int64_t *item)
 
     # ---- paths.c
     size_t dptk_paths_scratch(size_t k, int rows)
@@ -130,6 +135,19 @@ cdef extern from "dptk.h" nogil:
     int DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN
     int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
                       int64_t *out)
+
+    # ---- sparse_vector.c
+    ctypedef struct dptk_tests:
+        const int64_t *integer
+        const double *real
+        int64_t base
+        double offset
+        double threshold_scale
+        double query_scale
+        uint64_t threshold_word
+        int above
+    int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t hits,
+                           double error_factor, size_t *tested, uint8_t *hit)
 
     # ---- adaptive.c
     size_t dptk_adaptive_scratch(size_t m, size_t capacity)

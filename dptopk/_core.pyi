@@ -59,6 +59,7 @@ STOP: int
 NOISES: dict[str, int]
 error_factor: float
 
+def noise_value(noise: int, s: float, s_error: float) -> tuple[float, float]: ...
 def race(
     source: Source,
     key: npt.NDArray[np.int64],
@@ -72,6 +73,7 @@ def race(
     stop: bool = False,
     stop_key: int = 0,
     stop_offset: float = 0.0,
+    fresh: bool = False,
 ) -> npt.NDArray[np.int64] | None: ...
 
 # ---- discrete.c
@@ -106,6 +108,21 @@ def items(
     head: npt.NDArray[np.int64],
     column: npt.NDArray[Any] | None,
 ) -> npt.NDArray[np.int64]: ...
+
+# ---- sparse_vector.c
+def sparse_vector(
+    source: Source,
+    queries: npt.NDArray[Any],
+    base: int,
+    offset: float,
+    threshold_scale: float,
+    query_scale: float,
+    threshold_word: int,
+    above: bool,
+    hits: int,
+    hit: npt.NDArray[np.uint8],
+    tested: int = 0,
+) -> tuple[int, bool]: ...
 
 # ---- adaptive.c
 def adaptive(

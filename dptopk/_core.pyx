@@ -453,12 +453,24 @@ NOISES = {
     "gumbel": DPTK_GUMBEL,
     "exponential": DPTK_EXPONENTIAL,
     "laplace": DPTK_LAPLACE,
+    "gaussian": DPTK_GAUSSIAN,
+    "uniform": DPTK_UNIFORM,
 }
+
+
+def noise_value(int noise, double s, double s_error):
+    """(value, error bound) of a noise at F = exp(-s), as the race takes it: dptk_noise."""
+    cdef double error
+    cdef double value = dptk_noise(noise, s, s_error, &error)
+    return value, error
+
 
 # For fewer picks than this a race is over in some 20 us, less than it takes to
 # hand the GIL to another thread and back: two threads then do more with it kept.
+# A pick with fresh noise costs about as much as eight others.
 cdef enum:
     KEEP_GIL = 256
+    FRESH_COST = 8
 
 # Multiplies the error bounds of every race: tests raise it, so that the exact
 # replay runs often.
@@ -468,8 +480,11 @@ error_factor = 1.0
 def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssize_t k,
          double scale, int noise, bint real=False, tail=None,
          const double[::1] offset=None, bint stop=False, int64_t stop_key=0,
-         double stop_offset=0.0):
-    """Return the items picked as an int64 array, or None if undecided: dptk_race."""
+         double stop_offset=0.0, bint fresh=False):
+    """Return the items picked as an int64 array, or None if undecided: dptk_race.
+
+    `fresh` draws the noise anew for every pick, without offset and stop: dptk_race_afresh.
+    """
     cdef dptk_field field
     cdef Py_buffer view
     cdef dptk_column column
@@ -478,6 +493,10 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     cdef double factor = error_factor
     cdef int status = DPTK_SCRATCH
     cdef int64_t[::1] item
+    cdef int64_t *left = NULL
+    cdef bint keep_gil
+    if fresh and (offset is not None or stop):
+        raise ValueError("fresh noise goes with neither offsets nor a stopper")
     field.m = key.shape[0]
     field.key = &key[0] if field.m else NULL
     field.index = &index[0] if field.m else NULL
@@ -496,29 +515,33 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     item = items
     while capacity < <size_t>(k + 128) or (offset is not None and capacity < field.m + 2):
         capacity *= 2
+    keep_gil = (k * FRESH_COST if fresh else k) < KEEP_GIL and field.offset == NULL
     scratch.block = NULL
     if tail is not None:
         column_of(tail, &view, &column)
         field.tail = &column
     try:
+        if fresh:
+            left = scratch_words(2 * field.m)
         while True:
             if status == DPTK_SCRATCH:
-                allocate(&scratch, capacity)
+                allocate(&scratch, capacity, fresh)
                 capacity *= 4
             source.rewind()
-            if k < KEEP_GIL and field.offset == NULL:
-                status = dptk_race(source.rng, &field, k, scale, noise, factor,
-                                   &scratch, &item[0], &picked)
+            if keep_gil:
+                status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
+                             &item[0], &picked)
             else:
                 with nogil:
-                    status = dptk_race(source.rng, &field, k, scale, noise, factor,
-                                       &scratch, &item[0], &picked)
+                    status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
+                                 &item[0], &picked)
             if status == DPTK_TAPE_END:
                 source.extend()
             elif status != DPTK_SCRATCH:
                 break
     finally:
         free(scratch.block)
+        free(left)
         if tail is not None:
             PyBuffer_Release(&view)
     if status == DPTK_UNDECIDED:
@@ -527,7 +550,17 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     return items if <Py_ssize_t>picked == k else items[:picked]
 
 
-cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:
+cdef int run(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+             double factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item,
+             size_t *picked) noexcept nogil:
+    """A race; with fresh noise for every pick if `left` is given."""
+    if left == NULL:
+        return dptk_race(rng, field, k, scale, noise, factor, scratch, item, picked)
+    picked[0] = k
+    return dptk_race_afresh(rng, field, k, scale, noise, factor, scratch, left, item)
+
+
+cdef int allocate(dptk_race_scratch *scratch, size_t capacity, bint fresh) except -1:
     """Give the scratch `capacity` places, in one piece of memory."""
     cdef size_t blocks = capacity * sizeof(dptk_block)
     cdef size_t runners = capacity * sizeof(dptk_runner)
@@ -535,12 +568,13 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity) except -1:
     cdef char *memory
     free(scratch.block)
     scratch.block = NULL
-    memory = <char *>malloc(blocks + runners + pairs)
+    memory = <char *>malloc(blocks + runners + pairs * (1 + fresh))
     if memory == NULL:
         raise MemoryError
     scratch.block = <dptk_block *>memory
     scratch.runner = <dptk_runner *>(memory + blocks)
     scratch.pair = <dptk_pair *>(memory + blocks + runners)
+    scratch.gone = scratch.pair + 2 * capacity if fresh else NULL
     scratch.capacity = capacity
     return 0
 
@@ -691,6 +725,66 @@ def discrete(Source source, size_t n, double scale, int noise):
             break
         source.extend()
     return values if status == DPTK_OK else None
+
+
+# ---- sparse_vector.c
+
+
+def sparse_vector(Source source, queries, int64_t base, double offset, double threshold_scale,
+                  double query_scale, uint64_t threshold_word, bint above, size_t hits,
+                  uint8_t[::1] hit, size_t tested=0):
+    """Return (tested, undecided): dptk_sparse_vector from query `tested` on.
+
+    Queries are int64 or float64. If undecided, the next word is that of query
+    `tested`. Words of earlier queries are forgotten along the way.
+    """
+    cdef dptk_tests tests
+    cdef const int64_t[::1] integer
+    cdef const double[::1] real
+    cdef size_t n = len(queries), before
+    cdef double factor = error_factor
+    cdef int status
+    if <size_t>hit.shape[0] < n:
+        raise ValueError("there must be a place for each query")
+    tests.integer = NULL
+    tests.real = NULL
+    if n == 0:
+        return 0, False
+    if queries.dtype.kind == "f":
+        real = queries
+        tests.real = &real[0]
+    else:
+        integer = queries
+        tests.integer = &integer[0]
+    tests.base = base
+    tests.offset = offset
+    tests.threshold_scale = threshold_scale
+    tests.query_scale = query_scale
+    tests.threshold_word = threshold_word
+    tests.above = above
+    while True:
+        before = tested
+        if n - tested < KEEP_GIL:
+            status = dptk_sparse_vector(source.rng, &tests, n, hits, factor, &tested, &hit[0])
+        else:
+            with nogil:
+                status = dptk_sparse_vector(source.rng, &tests, n, hits, factor, &tested,
+                                            &hit[0])
+        if status != DPTK_TAPE_END:
+            return tested, status == DPTK_UNDECIDED
+        hits -= <size_t>sum_of(&hit[before], tested - before)
+        if tested == before:
+            source.extend()
+        else:
+            source.begin()
+
+
+cdef size_t sum_of(const uint8_t *hit, size_t n) noexcept nogil:
+    """How many of them are 1."""
+    cdef size_t i, total = 0
+    for i in range(n):
+        total += hit[i]
+    return total
 
 
 # ---- adaptive.c

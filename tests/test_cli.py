@@ -14,8 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 import dptopk
-from dptopk import cli
-from dptopk.cli import main
+from dptopk.cli import main, select
 from dptopk.sources import files
 
 pytest.importorskip("duckdb")
@@ -173,7 +172,8 @@ def test_the_engine_returns_no_more_than_k_bar_rows(run, events, monkeypatch, k_
 
     monkeypatch.setattr(dptopk.Histogram, "truncated", spy)
     code, out, _ = run("select", events, "-k", 3, *BUDGET, "-q", *k_bar)
-    from dptopk.mechanisms.limited_domain import default_k_bar, private_limit
+    from dptopk.mechanisms._limited import default_k_bar
+    from dptopk.mechanisms.limited_domain import private_limit
 
     limit = {"7": 7, "private": private_limit(3)}.get((k_bar or [""])[-1], default_k_bar(3))
     assert (code, out) == (0, "apple\npear\n[red]plum\n")
@@ -203,6 +203,8 @@ def test_peel_needs_and_uses_a_domain(run, events, domain):
 def test_limited_domain_takes_a_domain_and_a_bound(run, events, domain):
     argv = ["-k", 3, *BUDGET, "-q", "--domain", domain, "--max-items-per-user", 3]
     assert run("select", events, *argv) == (0, "apple\npear\n[red]plum\n", "")
+    laplace = ["--mechanism", "limited_domain_laplace"]
+    assert run("select", events, *argv, *laplace) == (0, "apple\npear\n[red]plum\n", "")
 
 
 def test_domain_labels_are_text_whatever_the_files_type(run, tmp_path):
@@ -231,21 +233,25 @@ def fake_release(**changes):
 
 
 def test_sets_are_marked_as_unordered(capsys):
-    cli._print_release(fake_release(ordered=False), SimpleNamespace(json=False, quiet=False, k=1))
+    select._print_release(
+        fake_release(ordered=False), SimpleNamespace(json=False, quiet=False, k=1)
+    )
     out = capsys.readouterr().out
     assert "item (in no order)" in out
     assert "rank" not in out
 
 
 def test_insecure_noise_is_said_plainly(capsys):
-    cli._print_release(fake_release(private=False), SimpleNamespace(json=False, quiet=False, k=1))
+    select._print_release(
+        fake_release(private=False), SimpleNamespace(json=False, quiet=False, k=1)
+    )
     assert "NOT PRIVATE" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("quiet", [True, False])
 def test_labels_cannot_drive_the_terminal(capsys, quiet):
     release = fake_release(labels=["\x1b[31mred\nnext\u202e [bold]b"])
-    cli._print_release(release, SimpleNamespace(json=False, quiet=quiet, k=1))
+    select._print_release(release, SimpleNamespace(json=False, quiet=quiet, k=1))
     assert r"\x1b[31mred\nnext\u202e [bold]b" in capsys.readouterr().out
 
 
@@ -283,6 +289,19 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         ([*BUDGET, "--k-bar", "x"], "argument --k-bar: must be an integer or private, got 'x'"),
         ([*BUDGET, "--max-items-per-user", "0"], "max_items_per_user must be"),
         ([*BUDGET, "--mechanism", "peel"], "peel needs a domain .* give --domain FILE"),
+        ([*BUDGET, "--mechanism", "limited_domain_laplace"], "max_items_per_user must be given"),
+        (
+            [
+                *BUDGET,
+                "--mechanism",
+                "limited_domain_laplace",
+                "--max-items-per-user",
+                "2",
+                "--k-bar",
+                "private",
+            ],
+            "k_bar must be an integer or None",
+        ),
         ([*BUDGET, "--mechanism", "top"], "argument --mechanism: invalid choice: 'top'"),
         ([*BUDGET, "--eps", "1"], "unrecognized arguments: --eps 1"),
         ([*BUDGET, "--item", "user"], "--user and --item must name two different columns"),

@@ -44,6 +44,9 @@ def test_the_scale_pays_for_the_sensitivity():
     assert scale([5.0, 3.0]) == pytest.approx(8)
     assert scale([5.0, 3.0], monotone=True) == pytest.approx(4)
     assert scale([5, -3], monotone=False) == pytest.approx(8)
+    for h in (dp.Histogram([5, 3, 1]), dp.Histogram([5, 3, 1]).truncate(2)):
+        assert scale(h) == pytest.approx(4)
+        assert scale(h, monotone=False) == pytest.approx(8)
 
 
 @pytest.mark.parametrize("output", ["set", "sequence"])

@@ -15,11 +15,38 @@ MECHANISMS = {
     "limited_domain": lambda counts=COUNTS, **changes: dp.limited_domain(
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
+    "limited_domain_laplace": lambda counts=COUNTS, **changes: dp.limited_domain_laplace(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, "max_items_per_user": 2, **changes}
+    ),
+    "noisy_max": lambda counts=COUNTS, **changes: dp.noisy_max(counts, **{"epsilon": 1, **changes}),
+    "permute_and_flip": lambda counts=COUNTS, **changes: dp.permute_and_flip(
+        counts, **{"k": 2, "epsilon": 1, **changes}
+    ),
+    "oneshot": lambda counts=COUNTS, **changes: dp.oneshot(
+        counts, **{"k": 2, "epsilon": 1, **changes}
+    ),
+    "top_stable": lambda counts=COUNTS, **changes: dp.top_stable(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
+    ),
+    "restricted_gumbel": lambda counts=COUNTS, **changes: dp.restricted_gumbel(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
+    ),
+    "gamma": lambda counts=COUNTS, **changes: dp.gamma(counts, **{"k": 2, "epsilon": 1, **changes}),
     "joint": lambda counts=COUNTS, **changes: dp.joint(counts, **{"k": 2, "epsilon": 1, **changes}),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
 }
+
+SCORED = ("peel", "noisy_max", "permute_and_flip", "oneshot", "joint")  # of counts or scores
+FULL_DOMAIN = (*SCORED, "gamma")
+LIMITED = ("limited_domain", "limited_domain_laplace")
+ANY_DOMAIN = (*LIMITED, "top_stable", "restricted_gumbel")
+BUDGETED = (*FULL_DOMAIN, *ANY_DOMAIN)
+BY_STEP = ("peel", "permute_and_flip", *LIMITED)  # that take epsilon_step
+BY_METHOD = ("peel", "permute_and_flip", "oneshot", "limited_domain")
+PURE_TOO = ("peel", "permute_and_flip", "oneshot")  # that take delta, and 0 for it
+OF_K = [m for m in MECHANISMS if m != "noisy_max"]
 
 
 def case(mechanism, error, message, **changes):
@@ -31,45 +58,139 @@ def case(mechanism, error, message, **changes):
     [
         *(
             case(m, ValueError, f"epsilon must be a finite number > 0, got {bad}", epsilon=bad)
-            for m in ("peel", "limited_domain", "joint")
+            for m in BUDGETED
             for bad in (-1, 0, math.nan, math.inf)
         ),
         *(
             case(m, TypeError, "epsilon must be a real number, got str", epsilon="1")
-            for m in ("peel", "limited_domain", "joint")
+            for m in BUDGETED
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon_step=1.0)
-            for m in ("peel", "limited_domain")
+            for m in BY_STEP
         ),
         *(
             case(m, TypeError, "give either epsilon .* or epsilon_step", epsilon=None)
-            for m in ("peel", "limited_domain")
+            for m in BY_STEP
         ),
         *(
             case(m, ValueError, "k must be an integer >= 1, got 0", k=0)
-            for m in MECHANISMS
+            for m in OF_K
         ),
-        *(case(m, TypeError, "k must be an integer, got float", k=2.0) for m in MECHANISMS),
-        *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in MECHANISMS),
+        *(case(m, TypeError, "k must be an integer, got float", k=2.0) for m in OF_K),
+        *(case(m, TypeError, "k must be an integer, got bool", k=True) for m in OF_K),
         *(
             case(m, ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1)
-            for m in ("peel", "limited_domain", "joint")
+            for m in BUDGETED if m != "noisy_max"
         ),
-        case("limited_domain", TypeError, "counts must be an array of integers, got float64",
-             counts=np.array([3.0, 1.0]), k=1),
-        case("peel", TypeError, "monotone must be True or False, got int", monotone=1),
+        *(
+            case(m, TypeError, "counts must be an array of integers, got float64",
+                 counts=np.array([3.0, 1.0]), k=1)
+            for m in (*ANY_DOMAIN, "gamma")
+        ),
+        *(
+            case("noisy_max", ValueError, "counts must not be negative",
+                 counts=np.array([3, -1]), largest=largest)
+            for largest in (True, False)
+        ),
+        *(
+            case(m, TypeError, "monotone must be True or False, got int", monotone=1)
+            for m in FULL_DOMAIN
+        ),
+        *(
+            case(m, TypeError, "largest must be True or False, got str", largest="no")
+            for m in FULL_DOMAIN if m not in ("peel", "joint")
+        ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
-            for m in ("peel", "limited_domain", "joint")
+            for m in BUDGETED
         ),
         *(case(m, TypeError, "rng must be None", rng=7) for m in MECHANISMS),
         *(
             case(m, ValueError, "method must be one of", method="magic")
-            for m in ("peel", "limited_domain")
+            for m in BY_METHOD
         ),
-        case("peel", ValueError, "k must be at most the number of items, 7; got 8", k=8),
-        case("joint", ValueError, "k must be at most the number of items, 7; got 8", k=8),
+        *(
+            case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
+            for m in (*PURE_TOO, "gamma", "joint")
+        ),
+        *(
+            case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
+            for m in PURE_TOO
+            for bad in (1, -0.1)
+        ),
+        *(
+            case(m, ValueError, "sensitivity must be a finite number > 0", sensitivity=bad)
+            for m in FULL_DOMAIN
+            for bad in (0, math.nan, math.inf)
+        ),
+        *(
+            case(m, ValueError, f"counts must not contain {what}",
+                 counts=np.array([1.0, bad, 2.0], dtype), **changes)
+            for m in SCORED
+            for dtype in ("f2", "f4", "f8")
+            for what, bad in (("NaN", math.nan), ("infinite", math.inf), ("infinite", -math.inf))
+            for changes in ({"monotone": False}, {})
+        ),
+        *(
+            case(m, TypeError, "counts must be an array of integers or floats", counts=counts)
+            for m in SCORED
+            for counts in ([1j, 2j], ["1", "2"], [True, False], [None, 1.0])
+        ),
+        *(
+            case(m, dp.UnknownDomainError, f"{m} is private only over a domain fixed before",
+                 counts=dp.Histogram.truncated([3, 1], ["a", "b"], next_count=0, k_bar=2))
+            for m in FULL_DOMAIN
+        ),
+        *(
+            case(m, ValueError, f"{m} needs all counts", counts=dp.Histogram(COUNTS).truncate(3))
+            for m in FULL_DOMAIN if m != "joint"
+        ),
+        case("noisy_max", ValueError, "noise must be one of .*, laplace, got 'pink'", noise="pink"),
+        case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
+        *(
+            case(m, error, message, **changes)
+            for m in ANY_DOMAIN
+            for error, message, changes in (
+                (ValueError, r"counts must be below 2\*\*63 - 1",
+                 {"counts": np.array([2**63 - 1] * 3), "k_bar": 2}),
+                (ValueError, r"delta must be in \(0, 1\), got 0", {"delta": 0}),
+                (ValueError, r"delta must be in \(0, 1\), got nan", {"delta": math.nan}),
+                (ValueError, "k must be at most k_bar = 1, got 2", {"k_bar": 1}),
+                (ValueError, "k_bar must be an integer >= 1, got 0", {"k_bar": 0}),
+                (TypeError, "k_bar must be an integer, got float", {"k_bar": 5.0}),
+                (ValueError, "k_bar must be at most 3, where the histogram",
+                 {"counts": dp.Histogram(COUNTS).truncate(3), "k_bar": 4}),
+            )
+        ),
+        *(
+            case(m, ValueError, "max_items_per_user must be an integer >= 1, got 0",
+                 max_items_per_user=0)
+            for m in LIMITED
+        ),
+        *(
+            case(m, ValueError, "k must be at most 1, where the histogram",
+                 counts=dp.Histogram(COUNTS).truncate(1))
+            for m in LIMITED
+        ),
+        *(
+            case("top_stable", ValueError, r"split must be in \(0, 1\), got " + str(bad), split=bad)
+            for bad in (0, 1, -0.1, math.nan)
+        ),
+        *(
+            case("top_stable", error, message, epsilon_select=bad)
+            for error, message, bad in (
+                (ValueError, "epsilon_select must be less than epsilon, got 1.0", 1.0),
+                (ValueError, "epsilon_select must be a finite number >= 0, got -1", -1),
+                (TypeError, "epsilon_select must be a real number, got str", "0"),
+            )
+        ),
+        *(
+            case(m, ValueError, "tail must be one of exact, paper, got 'long'", tail="long")
+            for m in ("top_stable", "restricted_gumbel")
+        ),
+        case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
+             k_bar="secret"),
         case("joint", ValueError, "k must be at most the number of items, 7; got 8", k=8,
              counts=dp.Histogram(COUNTS).truncate(3)),
         case("joint", ValueError, "k must be at most 1,000 for a set, got 1001", k=1001,
@@ -77,35 +198,48 @@ def case(mechanism, error, message, **changes):
         case("joint", ValueError, "output must be one of set, sequence, got 'list'",
              output="list"),
         case("joint", TypeError, "output must be a string, got int", output=2),
-        case("joint", ValueError, "sensitivity must be a finite number > 0", sensitivity=0),
-        case("joint", TypeError, "monotone must be True or False, got int", monotone=1),
         case("joint", ValueError, r"counts must lie within 2\*\*1000 of each other",
              counts=[1e308, -1e308]),
-        case("joint", ValueError, "counts must not contain NaN", counts=[1.0, math.nan]),
-        case("joint", dp.UnknownDomainError, "joint is private only over a domain fixed",
-             counts=dp.Histogram.truncated([5, 3], ["a", "b"], next_count=1, k_bar=2)),
-        case("peel", ValueError, r"delta must be in \[0, 1\), got 1", delta=1),
-        case("peel", ValueError, r"delta must be in \[0, 1\), got -0.1", delta=-0.1),
-        case("peel", ValueError, "sensitivity must be a finite number > 0", sensitivity=0),
-        case("peel", ValueError, "counts must not contain NaN", monotone=False,
-             counts=[1.0, math.nan]),
-        case("peel", ValueError, "counts must not contain infinite", monotone=False,
-             counts=[1.0, -math.inf]),
-        case("limited_domain", ValueError, r"counts must be below 2\*\*63 - 1",
-             counts=np.array([2**63 - 1] * 3), k_bar=2),
-        case("limited_domain", ValueError, r"delta must be in \(0, 1\), got 0", delta=0),
-        case("limited_domain", ValueError, r"delta must be in \(0, 1\), got nan", delta=math.nan),
-        case("limited_domain", ValueError, "k must be at most k_bar = 1, got 2", k_bar=1),
-        case("limited_domain", ValueError, "k_bar must be an integer >= 1, got 0", k_bar=0),
-        case("limited_domain", TypeError, "k_bar must be an integer, got float", k_bar=5.0),
-        case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
-             k_bar="secret"),
-        case("limited_domain", ValueError, "max_items_per_user must be an integer >= 1, got 0",
+        case("gamma", ValueError, "epsilon is too small for so many items", epsilon=1e-20),
+        case("permute_and_flip", ValueError,
+             "method must be one of basic, advanced, optimal, got 'zcdp': it needs bounded-range",
+             method="zcdp"),
+        case("permute_and_flip", TypeError, "method must be a string, got int", method=1),
+        case("oneshot", TypeError, "epsilon must be a real number, got NoneType", epsilon=None),
+        case("oneshot", ValueError, "noise must be one of .*, got 'gumbel'", noise="gumbel"),
+        case("oneshot", ValueError, "max_items_per_user must be an integer >= 1, got 0",
              max_items_per_user=0),
-        case("limited_domain", ValueError, "k_bar must be at most 3, where the histogram",
-             counts=dp.Histogram(COUNTS).truncate(3), k_bar=4),
-        case("limited_domain", ValueError, "k must be at most 1, where the histogram",
-             counts=dp.Histogram(COUNTS).truncate(1)),
+        case("oneshot", ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1,
+             largest=False),
+        *(
+            case("oneshot", ValueError, f"method 'approximate' needs {what}",
+                 **{"method": "approximate", "epsilon": 0.2, "delta": 0.05, **changes})
+            for what, changes in (
+                ("epsilon <= 0.2, got 0.2000", {"epsilon": math.nextafter(0.2, 1)}),
+                (r"delta in \(0, 0.05\], got 0.0500", {"delta": math.nextafter(0.05, 1)}),
+                (r"delta in \(0, 0.05\], got 0.0", {"delta": 0}),
+                ("at least 2 items, got 1", {"counts": [5], "k": 1}),
+                ("noise 'laplace' or 'gaussian', got 'exp", {"noise": "exponential"}),
+            )
+        ),
+        *(
+            case("oneshot", ValueError, what,
+                 **{"noise": "gaussian", "delta": 0.1, "max_items_per_user": 1, **changes})
+            for what, changes in (
+                ("noise 'gaussian' is never pure", {"method": "pure"}),
+                ("noise 'gaussian' needs delta > 0", {"delta": 0.0}),
+                ("noise 'gaussian' needs max_items_per_user", {"max_items_per_user": None}),
+            )
+        ),
+        *(
+            case("oneshot", ValueError, "(epsilon|sensitivity) (or delta )?is too", **changes)
+            for changes in (
+                {"epsilon": 5e-324},
+                {"sensitivity": 1.7e308},
+                {"sensitivity": 1e308, "noise": "gaussian", "delta": 1e-3,
+                 "max_items_per_user": 1},
+            )
+        ),
         case("noisy_topk", ValueError, "scale must be a finite number > 0, got 0", scale=0),
         case("noisy_topk", ValueError, "scores must not contain NaN", counts=[1.0, math.nan]),
         case("noisy_topk", ValueError, "scores must not contain infinite", counts=[1.0, math.inf]),
@@ -124,7 +258,7 @@ def test_bad_input(mechanism, changes, error, message, monkeypatch):
         MECHANISMS[mechanism](**changes)
 
 
-@pytest.mark.parametrize("name", ["peel", "limited_domain", "joint"])
+@pytest.mark.parametrize("name", BUDGETED)
 def test_no_secure_randomness_no_release(name, monkeypatch):
     from dptopk import rng
 
@@ -141,7 +275,7 @@ def test_no_secure_randomness_no_release(name, monkeypatch):
 def test_any_integer_dtype_and_layout_draws_alike(dtype):
     """Array or Histogram, any dtype, any stride: the same seed, the same release."""
     counts = np.repeat(COUNTS, 2)[::2].astype(dtype)
-    for name in ("peel", "limited_domain", "joint"):
+    for name in BUDGETED:
         mechanism = MECHANISMS[name]
         release = mechanism(COUNTS, rng=SeededRng(4))
         assert mechanism(counts, rng=SeededRng(4)) == release

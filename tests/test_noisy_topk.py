@@ -7,9 +7,11 @@ import pytest
 from scipy import stats
 
 import dptopk as dp
-from dptopk import SeededRng
-from dptopk._counts import HEAD
-from dptopk.mechanisms._select import head_of_scores
+from dptopk import SeededRng, _core
+from dptopk._counts import HEAD, Head
+from dptopk.mechanisms._select import head_of_scores, select
+from dptopk.reference.noise import sequence_law
+from dptopk.verification.sampling import chi_square, power
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", ">f8", "f2", "i4", "u8"])
@@ -37,6 +39,37 @@ def test_noise_has_the_scale_it_was_given():
     assert low <= wins <= high
     wrong = 1 / (1 + math.exp(0.85))  # a scale 15% off is outside
     assert not low <= n * wrong <= high
+
+
+SCORES = np.array([7, 5, 5, 2, 0])
+
+
+def draw(m, noise, scale):
+    """noisy_topk; or, of the same scores, the m largest in order and the others as a tail."""
+    if m is None:
+        return lambda rng: dp.noisy_topk(SCORES, 2, scale=scale, noise=noise, rng=rng)
+    keys, items, _ = _core.cut(SCORES, m)
+    head = Head(keys, items, SCORES, False)
+    return lambda rng: select(head, k=2, scale=scale, noise=noise, rng=rng)[0]
+
+
+@pytest.mark.parametrize("noise", _core.NOISES)
+@pytest.mark.parametrize("m", [None, 1, 3])
+def test_two_picks_have_the_exact_law_of_each_noise(m, noise):
+    def sampler(scale):
+        pick = draw(m, noise, scale)
+
+        def sample(draws, seed):
+            rng = SeededRng(seed)
+            return [tuple(pick(rng).tolist()) for _ in range(draws)]
+
+        return sample
+
+    scores = dict(enumerate(SCORES.tolist()))
+    law, wrong = (sequence_law(scores, k=2, scale=scale, noise=noise) for scale in (3.0, 3.15))
+    assert power(law, wrong, draws=80_000) > 0.99
+    assert chi_square(law, sampler(3.0), draws=80_000, seed=5).passed
+    assert not chi_square(law, sampler(3.15), draws=80_000, seed=5).passed
 
 
 def test_picks_from_the_tail_have_the_exact_law():

@@ -5,13 +5,21 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from mpmath import libmp
+from scipy import special
 
 from dptopk import SeededRng, _core
 from dptopk._counts import Head
 from dptopk.mechanisms import _select
+from dptopk.reference import noise as noise_law
 from dptopk.reference import race as exact
+from dptopk.reference.interval import Interval
+from dptopk.verification.sampling import chi_square, power
 
-TAPES = 2000
+TAPES = 1000
+LONG = 1 << 16  # words of a tape for fresh noise, in a head that is cut too short
+NOISES = sorted(_core.NOISES)
+every_noise = pytest.mark.parametrize("noise", NOISES)
 
 
 def words(seed, n=4096):
@@ -24,25 +32,35 @@ def head_of(array, m):
     return Head(keys, items, tail, array.dtype.kind == "f")
 
 
-def kernel(head, tape, *, k, scale, offsets=None, stop=None):
+def kernel(head, tape, *, k, scale, noise="gumbel", offsets=None, stop=None, fresh=False):
     source = _core.TapeSource(tape)
     source.begin()
     key, offset = stop or (0, 0.0)
     picks = _core.race(
-        source, head.keys, head.items, k, scale, _core.NOISES["gumbel"], head.real,
-        head.tail, offsets, stop is not None, key, offset,
+        source, head.keys, head.items, k, scale, _core.NOISES[noise], head.real,
+        head.tail, offsets, stop is not None, key, offset, fresh,
     )  # fmt: skip
     return None if picks is None else picks.tolist()
 
 
-def reference(head, tape, *, k, scale, offsets=None, stop=None, fresh=99):
+def reference(head, tape, *, k, scale, noise="gumbel", offsets=None, stop=None, fresh=99):
     generator = np.random.default_rng(fresh)
     source = exact.Tape(
         _core.TapeSource(tape).read,
         lambda n: generator.integers(0, 2**64, size=n, dtype=np.uint64),
     )
     field = _select.exact_field(head, offsets=offsets, stop=stop)
-    return exact.race(source, field, k=k, scale=scale)
+    return exact.race(source, field, k=k, scale=scale, noise=noise)
+
+
+def reference_afresh(head, tape, *, k, scale, noise, offsets=None, stop=None):
+    generator = np.random.default_rng(99)
+    source = exact.Tape(
+        _core.TapeSource(tape).read,
+        lambda n: generator.integers(0, 2**64, size=n, dtype=np.uint64),
+    )
+    field = _select.exact_field(head, offsets=None, stop=None)
+    return exact.race_afresh(source, field, k=k, scale=scale, noise=noise)
 
 
 def random_case(rng):
@@ -74,52 +92,174 @@ def span(head):
     return max(every) - min(every)
 
 
-@pytest.fixture(scope="module")
-def expected():
-    """What the reference picks on every tape."""
+@pytest.fixture(scope="module", params=NOISES)
+def expected(request):
+    """A noise, and what the reference picks with it on every tape."""
     picks = []
     for seed in range(TAPES):
         head, case = random_case(np.random.default_rng(seed))
-        picks.append(reference(head, words(seed), **case))
-    return picks
+        picks.append(reference(head, words(seed), noise=request.param, **case))
+    return request.param, picks
 
 
 @pytest.mark.usefixtures("level")
 def test_kernel_equals_reference_on_the_same_tape(expected):
+    noise, right = expected
+    undecided = 0
     for seed in range(TAPES):
         head, case = random_case(np.random.default_rng(seed))
-        picks = kernel(head, words(seed), **case)
+        picks = kernel(head, words(seed), noise=noise, **case)
         if picks is None:
             # Far below the first score, doubles can't tell one noise from another.
             assert span(head) / case["scale"] > 2**30
+            undecided += 1
         else:
-            assert picks == expected[seed], seed
+            assert picks == right[seed], seed
+    assert undecided < TAPES / 4
 
 
-def test_a_broken_twin_disagrees():
+@every_noise
+def test_a_broken_twin_disagrees(noise):
     """The comparison can fail: a scale 1% off is seen within these tapes."""
     wrong = 0
     for seed in range(400):
         head, case = random_case(np.random.default_rng(seed))
-        right = kernel(head, words(seed), **case)
+        right = kernel(head, words(seed), noise=noise, **case)
         case["scale"] *= 1.01
-        wrong += right != kernel(head, words(seed), **case)
+        wrong += right != kernel(head, words(seed), noise=noise, **case)
     assert wrong > 0
 
 
-def test_forced_replay_gives_the_same_picks(monkeypatch):
+@pytest.mark.parametrize("other", NOISES)
+def test_no_noise_passes_for_another(expected, other):
+    noise, right = expected
+    picks = []
+    for seed in range(400):
+        head, case = random_case(np.random.default_rng(seed))
+        picks.append(kernel(head, words(seed), noise=other, **case) or right[seed])
+    assert (picks == right[:400]) == (noise == other)
+
+
+@every_noise
+def test_forced_replay_gives_the_same_picks(monkeypatch, noise):
     """Wider error bounds send most calls to the replay, with the same result."""
     replays = 0
     for seed in range(150):
         head, case = random_case(np.random.default_rng(seed))
         monkeypatch.setattr(_core, "error_factor", 1.0)
-        picks, _ = _select.select(head, rng=SeededRng(seed), **case)
+        picks, _ = _select.select(head, rng=SeededRng(seed), noise=noise, **case)
         monkeypatch.setattr(_core, "error_factor", 2.0**48)
-        replays += kernel(head, words(seed), **case) is None
-        again, private = _select.select(head, rng=SeededRng(seed), **case)
+        replays += kernel(head, words(seed), noise=noise, **case) is None
+        again, private = _select.select(head, rng=SeededRng(seed), noise=noise, **case)
         assert again.tolist() == picks.tolist(), seed
         assert not private
     assert replays > 50
+
+
+def fresh_cases(tapes):
+    """The cases without offsets and stopper."""
+    for seed in range(tapes):
+        head, case = random_case(np.random.default_rng(seed))
+        if case["offsets"] is None and case["stop"] is None:
+            yield seed, head, case
+
+
+@pytest.fixture(scope="module", params=NOISES)
+def expected_afresh(request):
+    """A noise, and what the reference picks on every tape with fresh noise for each pick."""
+    noise = request.param
+    return noise, {
+        seed: reference_afresh(head, words(seed, LONG), noise=noise, **case)
+        for seed, head, case in fresh_cases(100 if noise == "gaussian" else 400)
+    }
+
+
+@pytest.mark.usefixtures("level")
+def test_fresh_noise_for_every_pick_equals_the_reference(expected_afresh):
+    noise, right = expected_afresh
+    undecided = changed = 0
+    for seed, head, case in fresh_cases(len(right)):
+        tape = words(seed, LONG)
+        picks = kernel(head, tape, noise=noise, fresh=True, **case)
+        undecided += picks is None
+        assert picks is None or picks == right[seed], seed
+        changed += picks is not None and picks != kernel(head, tape, noise=noise, **case)
+    assert undecided <= len(right) / 10
+    assert changed > len(right) / 10  # one draw for all picks is something else
+
+
+@every_noise
+def test_forced_replay_of_fresh_noise_gives_the_same_picks(monkeypatch, noise):
+    replays = 0
+    for seed, head, case in fresh_cases(60):
+        monkeypatch.setattr(_core, "error_factor", 1.0)
+        picks, _ = _select.select(head, rng=SeededRng(seed), noise=noise, fresh=True, **case)
+        monkeypatch.setattr(_core, "error_factor", 2.0**48)
+        replays += kernel(head, words(seed, LONG), noise=noise, fresh=True, **case) is None
+        again, _ = _select.select(head, rng=SeededRng(seed), noise=noise, fresh=True, **case)
+        assert again.tolist() == picks.tolist(), seed
+    assert replays > 10
+
+
+@every_noise
+def test_fresh_picks_are_distinct_and_all_items_when_k_is_d(noise):
+    rng = np.random.default_rng(3)
+    for d, m in [(1, 1), (2, 1), (50, 7), (400, 50), (3000, 1), (3000, 3000)]:
+        for scores in (rng.integers(0, 3, size=d), rng.normal(size=d), np.zeros(d, np.int64)):
+            picks, _ = _select.select(
+                head_of(scores, m), k=d, scale=2.0, noise=noise, rng=SeededRng(d), fresh=True
+            )
+            assert sorted(picks.tolist()) == list(range(d))
+
+
+@every_noise
+def test_fresh_picks_from_a_tail_of_a_million_ties(noise):
+    scores = np.zeros(1_000_000, np.int64)
+    for m, leaders in ((1, 0), (1024, 50)):
+        scores[:leaders] = 4
+        case = {"k": 300, "scale": 1.0, "noise": noise, "fresh": True}
+        picks, _ = _select.select(head_of(scores, m), rng=SeededRng(m), **case)
+        assert len(set(picks.tolist())) == 300
+        cells = np.bincount(picks[picks >= 1024] * 10 // scores.size, minlength=10)
+        assert cells.sum() > 200
+        assert cells.min() > 5
+
+
+def test_fresh_noise_knows_neither_offsets_nor_a_stopper():
+    head = Head(np.array([2, 1], np.int64), np.arange(2), None, False)
+    for other in ({"offsets": np.zeros(2)}, {"stop": (1, 0.0)}):
+        with pytest.raises(ValueError, match="fresh"):
+            kernel(head, words(0), k=1, scale=1.0, fresh=True, **other)
+
+
+@every_noise
+@pytest.mark.parametrize("m", [1, 3, 5])
+def test_fresh_picks_have_the_law_of_races_one_after_the_other(noise, m):
+    """Gumbel noise drawn once has that law too, no other noise has."""
+    scores = {0: 7, 1: 5, 2: 5, 3: 2, 4: 0}
+    head = head_of(np.array(list(scores.values())), m)
+    law = {}
+    for (first,), chance in noise_law.sequence_law(scores, k=1, scale=3.0, noise=noise).items():
+        rest = {item: score for item, score in scores.items() if item != first}
+        for (second,), share in noise_law.sequence_law(rest, k=1, scale=3.0, noise=noise).items():
+            law[first, second] = chance * share
+    once = noise_law.sequence_law(scores, k=2, scale=3.0, noise=noise)
+    draws = 150_000
+
+    def sampler(fresh):
+        def sample(n, seed):
+            rng = SeededRng(seed)
+            case = {"k": 2, "scale": 3.0, "noise": noise, "rng": rng, "fresh": fresh}
+            return [tuple(_select.select(head, **case)[0].tolist()) for _ in range(n)]
+
+        return sample
+
+    assert chi_square(law, sampler(True), draws=draws, seed=8).passed
+    if noise == "gumbel":
+        assert all(abs(law[pair] - once[pair]) < 1e-12 for pair in law)
+    else:
+        assert power(law, once, draws=draws) > 0.999
+        assert not chi_square(law, sampler(False), draws=draws, seed=8).passed
 
 
 def test_undecided_words_are_refined():
@@ -135,14 +275,16 @@ def test_undecided_words_are_refined():
     assert orders == {(0, 1), (1, 0)}
 
 
+@every_noise
 @pytest.mark.parametrize("word", [0, 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1])
-def test_extreme_words_are_never_decided_wrongly(word):
+def test_extreme_words_are_never_decided_wrongly(word, noise):
     head = Head(np.array([3, 3, 1], np.int64), np.arange(3), None, False)
     for seed in range(20):
         tape = words(seed, 64)
         tape[seed % 4] = word
-        picks = kernel(head, tape, k=3, scale=1.0)
-        assert picks is None or picks == reference(head, tape, k=3, scale=1.0)
+        picks = kernel(head, tape, k=3, scale=1.0, noise=noise)
+        right = reference(head, tape, k=3, scale=1.0, noise=noise)
+        assert picks is None or picks == right
 
 
 def test_a_short_tape_says_so():
@@ -162,23 +304,135 @@ def test_the_scratch_grows():
     assert len(set(picks.tolist())) == 60
 
 
-def test_libm_errs_by_less_than_the_analysis_assumes():
-    """csrc/race.c assumes 2^-50 relative (4 ulp) of log."""
-    rng = np.random.default_rng(1)
-    near_one = 1 - rng.random(2000) * 2.0 ** -rng.integers(1, 53, 2000)
-    wide = 2.0 ** -rng.uniform(0, 70, 2000), 10 ** rng.uniform(0, 18, 2000)
-    points = np.r_[rng.random(2000), near_one, wide[0], wide[1]]
+def near_one(rng):
+    return 1 - rng.random(2000) * 2.0 ** -rng.integers(1, 53, 2000)
+
+
+LIBM = {
+    "log": lambda rng: np.r_[
+        rng.random(2000), near_one(rng), 2.0 ** -rng.uniform(0, 70, 2000),
+        10 ** rng.uniform(0, 18, 2000),
+    ],
+    "log1p": lambda rng: -np.r_[rng.uniform(0, 0.51, 4000), 10 ** -rng.uniform(0.3, 300, 2000)],
+    "expm1": lambda rng: -np.r_[10 ** rng.uniform(-40, 3, 4000), rng.uniform(0, 2, 2000)],
+    "exp": lambda rng: -np.r_[rng.uniform(0, 700, 4000), 10 ** rng.uniform(-20, 0, 1000)],
+    "erfc": lambda rng: np.r_[rng.uniform(-0.01, 6, 4000), rng.uniform(6, 26.2, 2000)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", LIBM)
+def test_libm_errs_by_less_than_the_analysis_assumes(function):
+    """csrc/variate.h assumes 2^-50 relative (4 ulp), and 2^-49 of erfc."""
+    bound = 2.0**-49 if function == "erfc" else 2.0**-50
+    true, measured = getattr(mpmath, function), getattr(math, function)
     with mpmath.workprec(200):
-        for x in points.tolist():
-            true = mpmath.log(mpmath.mpf(x))
-            assert abs(mpmath.mpf(math.log(x)) - true) <= abs(true) * 2**-50
+        for x in LIBM[function](np.random.default_rng(1)).tolist():
+            right = true(mpmath.mpf(x))
+            assert abs(mpmath.mpf(measured(x)) - right) <= abs(right) * bound, x
 
 
-def test_no_item_twice_and_all_items_when_k_is_d():
+def true_noise(noise, s):
+    """F^-1(exp(-s)) at the precision in use, straight from its definition."""
+    if noise == "gumbel":
+        return -mpmath.log(s)
+    if noise == "exponential":
+        return -mpmath.log(-mpmath.expm1(-s))
+    if noise == "laplace":
+        above = -mpmath.log(-2 * mpmath.expm1(-s))
+        return above if above > 0 else mpmath.log(2) - s
+    if noise == "uniform":
+        return 2 * mpmath.expm1(-s)
+    root = mpmath.sqrt(2)  # gaussian: by Newton's method
+    z = mpmath.mpf(float(special.ndtri_exp(-float(s))))
+    for _ in range(4):
+        below = mpmath.erfc(-z / root) / 2
+        at = -mpmath.log(below) if z < 0 else -mpmath.log1p(-mpmath.erfc(z / root) / 2)
+        z += (at - s) * below * mpmath.sqrt(2 * mpmath.pi) * mpmath.exp(z * z / 2)
+    return z
+
+
+def sums(rng):
+    """Where noises are looked up: sums of all sizes, dense around the median."""
+    middle = math.log(2) * (1 + rng.normal(size=100) * 2.0 ** -rng.integers(20, 53, 100))
+    return np.r_[
+        10 ** rng.uniform(-31, 2.8, 300), rng.uniform(0, 60, 100), middle, math.log(2),
+        np.nextafter(math.log(2), 1),
+    ].tolist()  # fmt: skip
+
+
+@every_noise
+@pytest.mark.parametrize("relative", [0.0, 2.0**-52, 2.0**-25, 2.0**-11])
+def test_noise_lies_within_its_error_bound(noise, relative):
+    rng = np.random.default_rng(6)
+    missed = 0
+    with mpmath.workprec(250):
+        for s in sums(rng):
+            value, error = _core.noise_value(_core.NOISES[noise], s, relative * s)
+            _, blind = _core.noise_value(_core.NOISES[noise], s, 0.0)
+            if relative < 2.0**-50:  # not a bound that says nothing
+                assert error <= 2.0**-47 * (1 + abs(value))
+            for end in (-1, rng.uniform(-1, 1), 1):
+                miss = abs(true_noise(noise, s * (1 + mpmath.mpf(relative) * end)) - value)
+                assert miss <= error, s
+                missed += miss > blind
+    assert (missed > 200) == (relative >= 2.0**-25)  # the bound has to know of the error of s
+
+
+@every_noise
+def test_a_noise_out_of_reach_claims_nothing(noise):
+    """Sums whose error is their own size, or past the range of a normal tail."""
+    blind = _core.noise_value(_core.NOISES[noise], 1e-20, 1e-20)[1]
+    assert blind > 1.9e-20 if noise == "uniform" else blind == math.inf
+    assert _core.noise_value(_core.NOISES[noise], 1.0, math.inf)[1] == math.inf
+    if noise == "gaussian":
+        for s in (5e-324, 1e-308, 750.0, 1e5, 1e300):
+            assert not _core.noise_value(_core.NOISES[noise], s, 0.0)[1] < math.inf
+
+
+@pytest.mark.parametrize("precision", [96, 160])
+@pytest.mark.parametrize("function", ["log", "exp", "expm1", *NOISES])
+def test_intervals_hold_the_true_value_and_little_else(function, precision):
+    rng = np.random.default_rng(7)
+    points = sums(rng)
+    if function in ("exp", "expm1"):
+        points += [-x for x in points]
+    missed = 0
+    with mpmath.workprec(1200):
+        for x in points:
+            interval = Interval.exact(x, precision)
+            if function in exact.LAWS:
+                interval = exact.LAWS[function](interval)
+                true = true_noise(function, mpmath.mpf(x))
+            else:
+                interval = getattr(interval, function)()
+                true = getattr(mpmath, function)(mpmath.mpf(x))
+            low, high = map(mpmath.mp.make_mpf, interval.ends)
+            assert low <= true <= high, x
+            assert high - low <= mpmath.mpf(2) ** (24 - precision) * (1 + abs(true))
+            missed += not low <= true * (1 + mpmath.mpf(2) ** (28 - precision)) <= high
+    assert missed > len(points) / 2
+
+
+@every_noise
+def test_intervals_reach_to_the_ends_of_a_noise(noise):
+    """Where 64 bits leave S open at 0 or at infinity."""
+    least = {"exponential": 0, "uniform": -2}.get(noise, -math.inf)
+    most, ulp = (0, 2.0**-52) if noise == "uniform" else (math.inf, 1e-20)  # of -2 as a double
+    some = Interval.exact(1, 96)
+    zero, infinity = Interval.exact(0, 96), Interval(libmp.finf, libmp.finf, 96)
+    values = [exact.LAWS[noise](s) for s in (infinity.hull(infinity), some, zero)]
+    low, middle, high = ((libmp.to_float(v.ends[0]), libmp.to_float(v.ends[1])) for v in values)
+    assert least - ulp <= low[0] <= low[1] <= least + ulp
+    assert -1.3 < middle[0] <= middle[1] < 1
+    assert high == (most, most)
+
+
+@every_noise
+def test_no_item_twice_and_all_items_when_k_is_d(noise):
     rng = np.random.default_rng(3)
     for d, m in [(1, 1), (2, 1), (50, 7), (400, 50)]:
         scores = rng.integers(0, 3, size=d)
-        picks, _ = _select.select(head_of(scores, m), k=d, scale=2.0, rng=SeededRng(d))
+        picks, _ = _select.select(head_of(scores, m), k=d, scale=2.0, noise=noise, rng=SeededRng(d))
         assert sorted(picks.tolist()) == list(range(d))
 
 
@@ -192,29 +446,32 @@ def test_differences_at_the_ends_of_the_range_are_exact(scores):
         assert kernel(head, tape, k=2, scale=scale) == reference(head, tape, k=2, scale=scale)
 
 
-def test_large_k_is_decided_in_doubles():
+@every_noise
+def test_large_k_is_decided_in_doubles(noise):
     """The error of a long race grows as its sum does, not with the number of its steps."""
     scores = np.random.default_rng(2).poisson(3, size=200_000)
     head = head_of(scores, scores.size)
     undecided = [
-        kernel(head, words(seed, 1_000_000), k=scores.size, scale=20.0) is None for seed in range(4)
+        kernel(head, words(seed, 1_000_000), k=scores.size, scale=20.0, noise=noise) is None
+        for seed in range(4)
     ]
     assert not any(undecided)
 
 
-def gumbel_after(tape, spacings, n):
-    """-ln S_j to 300 bits, for the middle of what the words leave open."""
+def noise_after(noise, tape, spacings, n):
+    """The noise at S_j to 300 bits, for the middle of what the words leave open."""
     s = mpmath.mpf(0)
     for i, word in enumerate(spacings):
         u = (mpmath.mpf(int(tape[word])) + 0.5) / 2**64
         s -= mpmath.log(1 - u) / (n - i)
-    return -mpmath.log(s)
+    return true_noise(noise, s)
 
 
+@every_noise
 @pytest.mark.parametrize("j", [1, 2, 300])
 @pytest.mark.parametrize("gap", [0, 1, 10**6 + 1, -(10**6) - 1, -(2**60) - 1])
 @pytest.mark.parametrize("extreme", [False, True])
-def test_near_ties_are_never_decided_wrongly(j, gap, extreme):
+def test_near_ties_are_never_decided_wrongly(j, gap, extreme, noise):
     """A stopper set to within rounding of the j-th noise of a block of equal scores."""
     n = j + 1
     head = Head(np.full(n, 2**61, np.int64), np.arange(n), None, False)
@@ -227,13 +484,13 @@ def test_near_ties_are_never_decided_wrongly(j, gap, extreme):
         scale = float(abs(gap) / rng.uniform(1, 30) if gap else 1.0)
         with mpmath.workprec(300):
             spacings = [0, *range(3, 2 * j, 2)]
-            noise = gumbel_after(tape, spacings, n)
-            offset = noise - gumbel_after(tape, [1], 1) - mpmath.mpf(gap) / mpmath.mpf(scale)
+            value = noise_after(noise, tape, spacings, n)
+            offset = value - noise_after(noise, tape, [1], 1) - mpmath.mpf(gap) / scale
         stop = (2**61 + gap, float(offset) + int(rng.integers(-1, 2)) * np.spacing(float(offset)))
-        picks = kernel(head, tape, k=n, scale=scale, stop=stop)
+        picks = kernel(head, tape, k=n, scale=scale, noise=noise, stop=stop)
         if picks is not None:
             decided += 1
-            assert picks == reference(head, tape, k=n, scale=scale, stop=stop), seed
+            assert picks == reference(head, tape, k=n, scale=scale, noise=noise, stop=stop), seed
     assert decided < 50
 
 

@@ -145,6 +145,27 @@ def test_every_pair_of_neighbours_is_looked_at_both_ways(most):
     assert set(seen) == wanted
 
 
+@pytest.mark.parametrize("most", [None, 1, 2])
+def test_general_scores_have_neighbours_that_cross(most):
+    table = Table(exponential_mechanism, 3, max_count=1, max_items_per_user=most, monotone=False)
+    seen = [
+        (table.histograms[a], table.histograms[b])
+        for p, q in table.pairs()
+        for a, b in zip(p, q, strict=True)
+    ]
+    wanted = {
+        (one, other)
+        for one in itertools.product(range(3), repeat=3)
+        for other in itertools.product(range(3), repeat=3)
+        if one != other and all(abs(a - b) <= 1 for a, b in zip(one, other, strict=True))
+        if sum(a != b for a, b in zip(one, other, strict=True)) <= (most or 3)
+    }
+    assert len(seen) == len(wanted)
+    assert set(seen) == wanted
+    if most is None:  # noise for counts is half of what such neighbours need
+        assert table.worst(Claim(1.0)).loss > 1.5
+
+
 def test_worst_pair_is_the_one_found_by_plain_loops():
     law = partial(limited_domain.law, k=2, k_bar=2, scale=0.8, threshold=2.0, known=False)
     table = Table(law, items=3, max_count=2)

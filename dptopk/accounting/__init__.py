@@ -11,6 +11,14 @@ max and the Laplace mechanisms do not have it: for them use basic, advanced or
 optimal. Every method allows steps that are chosen in view of earlier outcomes.
 """
 
+from dptopk.accounting.gaussian import gaussian_delta, gaussian_sigma
 from dptopk.accounting.inverse import METHODS, step_epsilon, total_epsilon, winning_method
 
-__all__ = ["METHODS", "step_epsilon", "total_epsilon", "winning_method"]
+__all__ = [
+    "METHODS",
+    "gaussian_delta",
+    "gaussian_sigma",
+    "step_epsilon",
+    "total_epsilon",
+    "winning_method",
+]

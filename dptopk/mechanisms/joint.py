@@ -12,7 +12,7 @@ import numpy as np
 
 from dptopk import _core
 from dptopk._counts import head_size
-from dptopk._validate import choice, integer, positive
+from dptopk._validate import boolean, choice, integer, positive
 from dptopk.histogram import Histogram, known_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import scores_of, scores_over
@@ -212,14 +212,13 @@ class _Field(NamedTuple):
 
 
 def _field(counts: Any, *, k: int, monotone: bool | None) -> _Field:
-    if isinstance(counts, Histogram) and counts.is_truncated and monotone is not False:
+    if isinstance(counts, Histogram) and counts.is_truncated:
+        monotone = True if monotone is None else boolean("monotone", monotone)
         h = known_histogram(counts, "joint", truncated=True)
-        if h.tail is None:
-            return _truncated(h, k)
-        return _of_histogram(h, k)
+        return _truncated(h, k, monotone) if h.tail is None else _of_histogram(h, k, monotone)
     scores = scores_over(counts, "joint", monotone=monotone, k=k)
     if scores.histogram is not None and scores.column is None:
-        return _of_histogram(scores.histogram, k)
+        return _of_histogram(scores.histogram, k, scores.monotone)
     column = scores.column
     assert column is not None
     keys, order, _ = _core.cut(column, column.size)
@@ -234,7 +233,7 @@ def _field(counts: Any, *, k: int, monotone: bool | None) -> _Field:
     return _Field(keys, ends, real, scores.monotone, items, scores.labels_of)
 
 
-def _of_histogram(h: Histogram, k: int) -> _Field:
+def _of_histogram(h: Histogram, k: int, monotone: bool) -> _Field:
     _check_k(k, len(h))
     head = h.head(head_size(len(h), 1))[1]  # here, for a bad count is an error at the door
     keys, ends = h.groups[0], h.group_ends
@@ -246,10 +245,10 @@ def _of_histogram(h: Histogram, k: int) -> _Field:
         deep = h.head(min(DEEP, len(h)))[1] if deepest < DEEP else head
         return _core.items(source, ranks, keys, ends, deep, h.tail)
 
-    return _Field(keys, ends, False, True, items, h.labels_of)
+    return _Field(keys, ends, False, monotone, items, h.labels_of)
 
 
-def _truncated(h: Histogram, k: int) -> _Field:
+def _truncated(h: Histogram, k: int, monotone: bool) -> _Field:
     """Take what was left out for as large as it can be; those items are all alike."""
     kept, head, next_count = h.cut(h.k_bar or 0)
     n_items = h.n_items or 0
@@ -266,7 +265,7 @@ def _truncated(h: Histogram, k: int) -> _Field:
         picks[~past] = head[ranks[~past]]
         return picks
 
-    return _Field(keys, ends, False, True, items, h.labels_of)
+    return _Field(keys, ends, False, monotone, items, h.labels_of)
 
 
 def _check_k(k: int, n_items: int) -> None:

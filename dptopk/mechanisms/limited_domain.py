@@ -12,21 +12,13 @@ from dptopk._counts import Head
 from dptopk._validate import integer, probability
 from dptopk.histogram import Histogram, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
+from dptopk.mechanisms._limited import bound_of_user, default_k_bar, fixed_k_bar, movable, within
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
 
-__all__ = ["default_k_bar", "limited_domain", "private_limit"]
+__all__ = ["limited_domain", "private_limit"]
 
 THEOREM = "Durfee and Rogers 2019, Theorem 1"
-
-
-def default_k_bar(k: int) -> int:
-    """Return the k_bar used when none is given: max(10 k, 1000).
-
-    It depends on k alone. The threshold falls with h_(k_bar+1) and rises only
-    with ln(k_bar), so more is better until the counts flatten out.
-    """
-    return max(10 * k, 1000)
 
 
 def private_limit(k: int) -> int:
@@ -106,18 +98,15 @@ def limited_domain(
     Examples
     --------
     >>> import dptopk as dp
-    >>> h = dp.Histogram.truncated([9000, 8000, 40], ["ant", "bee", "cat"], next_count=2, k_bar=3)
+    >>> h = dp.Histogram.truncated([9000, 8000, 4], ["ant", "bee", "cat"], next_count=2, k_bar=3)
     >>> r = dp.limited_domain(h, k=3, epsilon=1.0, delta=1e-6)
     >>> r.labels, r.complete
     (('ant', 'bee'), False)
     """
     k = integer("k", k)
     delta = probability("delta", delta, zero=False)
-    if max_items_per_user is not None:
-        max_items_per_user = integer("max_items_per_user", max_items_per_user)
     h = as_histogram(counts)
-    if max_items_per_user is None or (h.max_items_per_user or math.inf) < max_items_per_user:
-        max_items_per_user = h.max_items_per_user
+    max_items_per_user = bound_of_user(h, max_items_per_user)
     private_k_bar = isinstance(k_bar, str)
     k_bar = _largest_k_bar(h, k, k_bar)
     steps = k + private_k_bar
@@ -159,33 +148,16 @@ def limited_domain(
 
 def _largest_k_bar(h: Histogram, k: int, k_bar: Any) -> int:
     """Return the k_bar to use, or the largest there is to choose from."""
-    if k_bar is None or (isinstance(k_bar, str) and k_bar == "private"):
-        public = default_k_bar(k) if k_bar is None else private_limit(k)
-        if h.k_bar is not None:
-            public = min(public, h.k_bar) if k_bar is None else h.k_bar
-            if k > public:
-                raise ValueError(
-                    f"k must be at most {public}, where the histogram was truncated; got {k}"
-                )
-        return public
-    if isinstance(k_bar, str):
+    if not isinstance(k_bar, str):
+        return fixed_k_bar(h, k, k_bar)
+    if k_bar != "private":
         raise ValueError('k_bar must be an integer, "private" or None')
-    number = h.check_k_bar(k_bar)
-    if k > number:
-        raise ValueError(f"k must be at most k_bar = {number}, got {k}")
-    return number
+    return within(h, k, private_limit(k) if h.k_bar is None else h.k_bar)
 
 
 def threshold(h: Histogram, k_bar: int, max_items_per_user: int | None, delta: float) -> float:
-    """Return ln(m / delta), in units of the noise scale, rounded against us.
-
-    m is how many items a user may push into the top k_bar. Of a known domain
-    no more than lie outside can move; at least 1 keeps the threshold finite
-    where none does.
-    """
-    m = k_bar if max_items_per_user is None else min(k_bar, max_items_per_user)
-    if h.n_items is not None:
-        m = min(m, max(1, h.n_items - k_bar))
+    """Return ln(m / delta), in units of the noise scale, rounded against us."""
+    m = movable(h, k_bar, max_items_per_user)
     return (math.log(m) - math.log(delta)) * (1 + 2**-49) + 2**-49
 
 

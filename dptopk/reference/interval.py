@@ -48,6 +48,17 @@ class Interval:
             precision,
         )
 
+    @classmethod
+    def pi(cls, precision: int) -> Interval:
+        """Return pi."""
+        with _LOCK:
+            low, high = (libmp.mpf_pi(precision, rounding) for rounding in "fc")
+        return cls(_widen(low, precision, "f"), _widen(high, precision, "c"), precision)
+
+    def hull(self, other: Interval) -> Interval:
+        """Return the interval from the lower end of this one to the upper end of the other."""
+        return self._with((self.ends[0], other.ends[1]))
+
     def _with(self, ends: tuple[Any, Any]) -> Interval:
         return Interval(ends[0], ends[1], self.precision)
 
@@ -66,6 +77,10 @@ class Interval:
     def __neg__(self) -> Interval:
         return self._with(libmpi.mpi_neg(self.ends, self.precision))
 
+    def sqrt(self) -> Interval:
+        """Return the square root; the interval must not be negative."""
+        return self._with(libmpi.mpi_sqrt(self.ends, self.precision))
+
     def log(self) -> Interval:
         """Return the natural logarithm; the interval must not be negative."""
         low = self._monotone(libmp.mpf_log, self.ends[0], "f")
@@ -76,18 +91,15 @@ class Interval:
         low = self._monotone(libmp.mpf_exp, self.ends[0], "f")
         return self._with((low, self._monotone(libmp.mpf_exp, self.ends[1], "c")))
 
+    def expm1(self) -> Interval:
+        """Return the exponential less 1, as precise near 0 as elsewhere."""
+        low = self._monotone(_expm1, self.ends[0], "f")
+        return self._with((low, self._monotone(_expm1, self.ends[1], "c")))
+
     def _monotone(self, function: Callable[..., Any], end: Any, rounding: str) -> Any:
-        # mpmath rounds an approximation good to some bits more, so that the true
-        # value may lie just beyond: one unit in the last place is added.
         with _LOCK:
             value = function(end, self.precision, rounding)
-        unit = libmp.mpf_shift(libmp.mpf_abs(value), -self.precision)
-        widen = libmp.mpf_sub if rounding == "f" else libmp.mpf_add
-        return (
-            value
-            if value in (libmp.finf, libmp.fninf)
-            else widen(value, unit, self.precision, rounding)
-        )
+        return _widen(value, self.precision, rounding)
 
     def above(self, other: Interval) -> bool:
         """Tell whether every point of this interval is larger than the other's."""
@@ -96,3 +108,24 @@ class Interval:
     def higher(self, other: Interval) -> bool:
         """Tell whether this interval reaches higher than the other."""
         return bool(libmp.mpf_gt(self.ends[1], other.ends[1]))
+
+
+def _widen(value: Any, precision: int, rounding: str) -> Any:
+    """Move an end outwards by half a unit in its last place at least.
+
+    mpmath rounds an approximation that is good to some bits more, so that the
+    true value may lie just beyond.
+    """
+    if value in (libmp.finf, libmp.fninf):
+        return value
+    unit = libmp.mpf_shift(libmp.mpf_abs(value), -precision)
+    widen = libmp.mpf_sub if rounding == "f" else libmp.mpf_add
+    return widen(value, unit, precision, rounding)
+
+
+def _expm1(x: Any, precision: int, rounding: str) -> Any:
+    if x in (libmp.fzero, libmp.finf):
+        return x
+    cancelled = max(0, 2 - x[2] - x[3])  # x = man 2^exp, of bc bits
+    power = libmp.mpf_exp(x, precision + cancelled + 8, rounding)
+    return libmp.mpf_sub(power, libmp.fone, precision, rounding)

@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dptopk.reference.gaussian import quantile
 from dptopk.reference.interval import Interval
 
-__all__ = ["STOP", "Field", "Tape", "race"]
+__all__ = ["STOP", "Field", "Tape", "race", "race_afresh"]
 
 STOP = -1
 Score = int | float
+Scale = float | Fraction  # what no double holds, a kernel cannot have drawn with
 Words = Callable[[int], Any]  # how many -> a sequence of integers
 
 
@@ -81,7 +83,7 @@ def gumbel(s: Interval) -> Interval:
 
 def exponential(s: Interval) -> Interval:
     """Return F^-1(exp(-s)) of the standard exponential law: -ln(1 - exp(-s))."""
-    return -(Interval.exact(1, s.precision) - (-s).exp()).log()
+    return -(-(-s).expm1()).log()
 
 
 def laplace(s: Interval) -> Interval:
@@ -94,10 +96,21 @@ def laplace(s: Interval) -> Interval:
     above, below = exponential(s) - ln_2, ln_2 - s
     if ln_2.above(s):
         return above
-    return below if s.above(ln_2) else Interval(below.ends[0], above.ends[1], s.precision)
+    return below if s.above(ln_2) else below.hull(above)
 
 
-LAWS = {"gumbel": gumbel, "exponential": exponential, "laplace": laplace}
+def uniform(s: Interval) -> Interval:
+    """Return F^-1(exp(-s)) of the uniform law on (-2, 0): 2 (exp(-s) - 1)."""
+    return Interval.exact(2, s.precision) * (-s).expm1()
+
+
+LAWS = {
+    "gumbel": gumbel,
+    "exponential": exponential,
+    "laplace": laplace,
+    "gaussian": quantile,
+    "uniform": uniform,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,7 +118,9 @@ class Field:
     """What a race runs over; see dptk_field in csrc/dptk.h.
 
     `scores` and `items` are the head; `tail` holds the scores of all items,
-    those of the head too; `stop` is the (score, offset) of the stopper.
+    those of the head too; `stop` is the (score, offset) of the stopper. Of the
+    tail, `gone` don't run any more, and no score is above `bound`: that of the
+    head's last item, if not given.
     """
 
     scores: Sequence[Score]
@@ -113,6 +128,8 @@ class Field:
     offsets: Sequence[float] | None = None
     tail: Sequence[Score] | None = None
     stop: tuple[Score, float] | None = None
+    gone: Sequence[int] = ()
+    bound: Score | None = None
 
 
 @dataclasses.dataclass
@@ -157,7 +174,7 @@ class Runner:
 
 
 def block_ends(
-    scores: Sequence[Score], k: int, scale: float, offsets: Sequence[float] | None
+    scores: Sequence[Score], k: int, scale: Scale, offsets: Sequence[float] | None
 ) -> list[int]:
     """Return where the blocks of the head end: block_end of csrc/race.c."""
     m, ends, start = len(scores), [], 0
@@ -173,15 +190,26 @@ def block_ends(
     while start < m:
         end = start + 1
         if offsets is None:
-            rest = start >= k and below(start, k - 1) >= 0.75 * (m - start).bit_length() + 2.0
-            while end < m and (rest or below(end, start) <= 0.5):
+            if start >= k:
+                end = start + size_far_below(below(start, k - 1), m - start)
+            while end < m and below(end, start) <= 0.5:
                 end += 1
         ends.append(end)
         start = end
     return ends
 
 
-def race(tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel") -> list[int]:
+def size_far_below(gap: float, most: int) -> int:
+    """Return how many items are one block, the first `gap` scales below the k-th score."""
+    x = gap * 1.4375
+    if not x > 0.0:
+        return 1
+    if x >= 62.0:
+        return most
+    return min(int((1.0 + x % 1.0) * 2.0 ** int(x)), most)
+
+
+def race(tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel") -> list[int]:
     """Return the k items with the largest score/scale + noise, in order.
 
     The stopper, if any, ends the list as STOP.
@@ -189,9 +217,10 @@ def race(tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel
     law = LAWS[noise]
     runners: list[Runner] = []
     picks: list[int] = []
-    if not field.scores and field.stop is None:
+    blocks = blocks_of(field, k, scale)
+    if not blocks:
         return picks
-    base = Fraction(field.scores[0] if field.scores else field.stop[0])  # type: ignore[index]
+    base = Fraction(blocks[0].score)
     divisor = Fraction(scale)
 
     def runner_of(block: Block, score: Score, item: int | None = None) -> Runner:
@@ -209,9 +238,9 @@ def race(tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel
         block.spacings.append(Exponential(tape))
         heapq.heappush(runners, runner_of(block, block.score))
 
-    for block in blocks_of(field, k, scale):
+    for block in blocks:
         advance(block)
-    seen = set(field.items)  # tail items that cannot be drawn any more
+    seen = {*field.items, *field.gone}  # tail items that cannot be drawn any more
     while len(picks) < k and runners:
         leader = pop_leader(runners)
         if leader.block is None:
@@ -232,7 +261,24 @@ def race(tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel
     return picks
 
 
-def blocks_of(field: Field, k: int, scale: float) -> list[Block]:
+def race_afresh(
+    tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel"
+) -> list[int]:
+    """Return k items, each the first of a race of its own over the items not yet picked."""
+    scores, items = list(field.scores), list(field.items)
+    picks: list[int] = []
+    bound = scores[-1]
+    for _ in range(min(k, len(scores if field.tail is None else field.tail))):
+        left = dataclasses.replace(field, scores=scores, items=items, gone=picks, bound=bound)
+        (pick,) = race(tape, left, k=1, scale=scale, noise=noise)
+        picks = [*picks, pick]
+        if pick in items:
+            position = items.index(pick)
+            del scores[position], items[position]
+    return picks
+
+
+def blocks_of(field: Field, k: int, scale: Scale) -> list[Block]:
     """Return the blocks in the order in which they take their first word."""
     blocks, start = [], 0
     for end in block_ends(field.scores, k, scale, field.offsets):
@@ -241,9 +287,10 @@ def blocks_of(field: Field, k: int, scale: float) -> list[Block]:
             Block(field.scores[start], offset, end - start, "head", list(range(start, end)))
         )
         start = end
-    if field.tail is not None and len(field.tail) > len(field.scores):
-        size = len(field.tail) - len(field.scores)
-        blocks.append(Block(field.scores[-1], 0.0, size, "tail"))
+    size = 0 if field.tail is None else len(field.tail) - len(field.scores) - len(field.gone)
+    if size:
+        bound = field.scores[-1] if field.bound is None else field.bound
+        blocks.append(Block(bound, 0.0, size, "tail"))
     if field.stop is not None:
         blocks.append(Block(field.stop[0], field.stop[1], 1, "stop"))
     return blocks

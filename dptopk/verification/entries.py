@@ -1,6 +1,20 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
-from dptopk.verification import joint, limited_domain, noisy_counts, peel
+from dptopk.verification import (
+    gamma,
+    joint,
+    limited_domain,
+    limited_domain_laplace,
+    noisy_counts,
+    noisy_max,
+    oneshot,
+    peel,
+    permute_and_flip,
+    restricted,
+    sparse_vector,
+    stable_release,
+    top_stable,
+)
 from dptopk.verification.registry import Entry
 
 ENTRIES: dict[str, Entry] = {
@@ -8,7 +22,16 @@ ENTRIES: dict[str, Entry] = {
     for entry in (
         peel.ENTRY,
         limited_domain.ENTRY,
-        joint.ENTRY,
+        limited_domain_laplace.ENTRY,
         noisy_counts.ENTRY,
+        noisy_max.ENTRY,
+        permute_and_flip.ENTRY,
+        oneshot.ENTRY,
+        gamma.ENTRY,
+        joint.ENTRY,
+        sparse_vector.ENTRY,
+        stable_release.ENTRY,
+        top_stable.ENTRY,
+        restricted.ENTRY,
     )
 }

@@ -255,13 +255,13 @@ def _private_k_bar_sampler(label: str, sampler: Sampler) -> SamplerCheck:
     return SamplerCheck(label, law, sampler, COUNTS, draws=DRAWS, seed=22)
 
 
-def _outcome(release: Release) -> Outcome:
+def outcome_of(release: Release) -> Outcome:
     """Name the picks as the law does: labels are indices here."""
     picks = release.labels if release.indices is None else release.indices.tolist()
     return tuple(picks or ()) + (() if release.complete else (BOT,))
 
 
-def _histogram(counts: Counts, *, known: bool) -> Histogram:
+def histogram_of(counts: Counts, *, known: bool) -> Histogram:
     """As a known domain, or as the rows that an engine would return of an unknown one."""
     if known:
         return Histogram(np.asarray(counts))
@@ -272,9 +272,9 @@ def _histogram(counts: Counts, *, known: bool) -> Histogram:
 
 
 def _public(counts: Counts, draws: int, seed: int, *, known: bool = True) -> Iterator[Outcome]:
-    rng, h = SeededRng(seed), _histogram(counts, known=known)
+    rng, h = SeededRng(seed), histogram_of(counts, known=known)
     for _ in range(draws):
-        yield _outcome(
+        yield outcome_of(
             mechanism(h, k=2, k_bar=3, epsilon_step=EPSILON_STEP, delta=2 * DELTA,
                       max_items_per_user=1, rng=rng)
         )  # fmt: skip
@@ -282,9 +282,9 @@ def _public(counts: Counts, draws: int, seed: int, *, known: bool = True) -> Ite
 
 def _public_private_k_bar(counts: Counts, draws: int, seed: int) -> Iterator[Outcome]:
     rng = SeededRng(seed)
-    h = _histogram(counts, known=True).truncate(3)
+    h = histogram_of(counts, known=True).truncate(3)
     for _ in range(draws):
-        yield _outcome(
+        yield outcome_of(
             mechanism(h, k=1, k_bar="private", epsilon_step=EPSILON_STEP, delta=2 * DELTA, rng=rng)
         )
 
@@ -292,31 +292,31 @@ def _public_private_k_bar(counts: Counts, draws: int, seed: int) -> Iterator[Out
 # ---- tapes
 
 
-def _case(seed: int) -> tuple[Counts, bool, int, int]:
+def case_of(seed: int) -> tuple[Counts, bool, int, int]:
     """Return counts, whether their domain is known, k and k_bar."""
     counts = tuple(tapes.counts(seed).tolist())
     k = 1 + seed % 7
     return counts, seed % 2 == 0, k, k + seed % 11
 
 
-def _rows_or_all(counts: Counts, *, known: bool, k_bar: int) -> Histogram:
+def rows_or_all(counts: Counts, *, known: bool, k_bar: int) -> Histogram:
     """All counts; or the rows of an unknown domain, as if the LIMIT had been k_bar or more."""
-    h = _histogram(counts, known=known)
+    h = histogram_of(counts, known=known)
     if known or k_bar <= len(counts):
         return h
     return Histogram.truncated(h.counts, h.labels, next_count=0, k_bar=k_bar)
 
 
 def _kernel(seed: int, rng: TapeRng, *, lift: float = 1.0) -> Outcome:
-    counts, known, k, k_bar = _case(seed)
-    h = _rows_or_all(counts, known=known, k_bar=k_bar)
-    return _outcome(
+    counts, known, k, k_bar = case_of(seed)
+    h = rows_or_all(counts, known=known, k_bar=k_bar)
+    return outcome_of(
         mechanism(h, k=k, k_bar=k_bar, epsilon_step=0.3, delta=2 * DELTA / lift, rng=rng)
     )
 
 
 def _sample(seed: int, k_bar: int) -> Outcome:
-    counts, known, k, _ = _case(seed)
+    counts, known, k, _ = case_of(seed)
     m = movable(k_bar, n_items=len(counts) if known else None, max_items_per_user=None)
     threshold = (math.log(m) - math.log(DELTA)) * (1 + 2**-49) + 2**-49
     scale = scale_of(0.3)
@@ -326,19 +326,19 @@ def _sample(seed: int, k_bar: int) -> Outcome:
 
 
 def _twin(seed: int) -> Outcome:
-    return _sample(seed, _case(seed)[3])
+    return _sample(seed, case_of(seed)[3])
 
 
 def _kernel_private_k_bar(seed: int, rng: TapeRng) -> tuple[int, Outcome]:
-    counts, known, k, k_bar = _case(seed)
-    h = _rows_or_all(counts, known=known, k_bar=k_bar).truncate(k_bar)
+    counts, known, k, k_bar = case_of(seed)
+    h = rows_or_all(counts, known=known, k_bar=k_bar).truncate(k_bar)
     release = mechanism(h, k=k, k_bar="private", epsilon_step=0.3, delta=2 * DELTA, rng=rng)
-    return release.parameters["k_bar"], _outcome(release)
+    return release.parameters["k_bar"], outcome_of(release)
 
 
 def _twin_private_k_bar(seed: int) -> tuple[int, Outcome]:
     """Two draws, each from the first word of the tape."""
-    counts, known, k, k_bar_max = _case(seed)
+    counts, known, k, k_bar_max = case_of(seed)
     chosen = limited_domain.sample_private_k_bar(
         tapes.read(seed), counts, k=k, k_bar_max=k_bar_max, scale=scale_of(0.3), delta=DELTA,
         known=known,

@@ -1,6 +1,7 @@
 """The exhaustive privacy check: every small histogram against every neighbour.
 
-A neighbour has one user more, who adds 1 to any non-empty set of items. The
+A neighbour has one user more, who adds 1 to any non-empty set of items; or, for
+scores that are not monotone, any scores moved by 1, each up or down. The
 law of a mechanism is tabulated once per histogram (rows) over all outcomes
 (columns); a claim is then a few array operations per set of items, both ways.
 """
@@ -97,12 +98,16 @@ class Table:
         neighbours may count one more.
     max_items_per_user : int or None
         Most items that one user adds to.
+    monotone : bool
+        False: a neighbour moves every score by -1, 0 or 1; all pairs of histograms
+        with counts 0, ..., max_count + 1.
     """
 
     law: Law
     items: int = 4
     max_count: int = 3
     max_items_per_user: int | None = None
+    monotone: bool = True
 
     @cached_property
     def most_items(self) -> int:
@@ -119,7 +124,7 @@ class Table:
         columns: dict[Hashable, int] = {}
         cells: list[tuple[int, int, float]] = []
         for row, counts in enumerate(self.histograms):
-            if counts.count(self.max_count + 1) > self.most_items:
+            if self.monotone and counts.count(self.max_count + 1) > self.most_items:
                 continue  # no pair leads here
             chances = self.law(counts)
             _require_law(chances, counts)
@@ -138,6 +143,9 @@ class Table:
     def pairs(self) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
         """Rows (p, q) of all neighbours, one block per set of items and direction."""
         counts = np.array(self.histograms)
+        if not self.monotone:
+            yield from self._score_pairs(counts)
+            return
         small = np.flatnonzero((counts <= self.max_count).all(axis=1))
         radix = (self.max_count + 2) ** np.arange(self.items - 1, -1, -1)
         for size in range(1, self.most_items + 1):
@@ -145,6 +153,18 @@ class Table:
                 large = small + radix[list(user)].sum()
                 yield small, large
                 yield large, small
+
+    def _score_pairs(
+        self, scores: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Rows (p, q) where any scores move by 1 each way; the moves come with their opposites."""
+        top = self.max_count + 1
+        radix = (top + 1) ** np.arange(self.items - 1, -1, -1)
+        for move in map(np.array, itertools.product((-1, 0, 1), repeat=self.items)):
+            if 0 < np.count_nonzero(move) <= self.most_items:
+                moved = scores + move
+                rows = np.flatnonzero(((moved >= 0) & (moved <= top)).all(axis=1))
+                yield rows, rows + int(radix @ move)
 
     def worst(self, claim: Claim) -> Worst:
         """Look at every pair of neighbours in both directions."""

@@ -1,0 +1,83 @@
+"""The command line: a private top-k of a file of events in one command.
+
+Standard output holds the result and nothing else. Whatever is wrong with the
+input is one line on standard error and exit code 2, with no data in it; 1 is
+kept for a failed `verify`. One file for each command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from dptopk.cli import cost, select, verify
+from dptopk.cli.printing import Refused, version
+from dptopk.errors import DptopkError
+
+COMMANDS = (select, cost, verify)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise Refused(message)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        The arguments, those of the process by default.
+
+    Returns
+    -------
+    int
+        0 done, 1 a check of `verify` failed, 2 bad input, 130 interrupted.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a label must not fail an ASCII terminal
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        if sys.stdout is None:  # a release that nobody sees would still be paid for
+            raise Refused("standard output is closed")
+        args = _parser().parse_args(argv)
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except SystemExit as stop:  # --help and --version
+        return stop.code if isinstance(stop.code, int) else 0
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # the reader has seen enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (Refused, DptopkError, ImportError) as error:
+        message = " ".join(str(error).split())
+    except OSError as error:  # a full disk behind standard output
+        message = f"cannot write the result: {error.strerror or type(error).__name__}"
+    except Exception as error:
+        message = f"internal error ({type(error).__name__}); please report it"
+    if sys.stderr is not None:
+        print(f"dptopk: error: {message}", file=sys.stderr)
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="dptopk", description="Private top-k of a file of events.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    for command in COMMANDS:
+        command.add(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(f"dptopk {version()}")
+        parser.exit()

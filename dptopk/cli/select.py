@@ -1,0 +1,240 @@
+"""``dptopk select``: the k items with the most users, from files of events."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NamedTuple
+
+from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables, version
+
+CONFIDENCE = 0.95  # of the intervals of noisy counts
+
+
+class Choice(NamedTuple):
+    """What a mechanism takes on the command line."""
+
+    domain: bool  # whether it needs all items there are
+    delta: str  # "required", "optional" or "none"
+    options: tuple[str, ...] = ()  # of those below that not every mechanism has
+
+
+OPTIONS = ("k_bar", "max_items_per_user", "noise")
+LIMITED = ("k_bar", "max_items_per_user")
+MECHANISMS = {
+    "limited_domain": Choice(False, "required", LIMITED),
+    "limited_domain_laplace": Choice(False, "required", LIMITED),
+    "peel": Choice(True, "optional"),
+    "permute_and_flip": Choice(True, "optional"),
+    "oneshot": Choice(True, "optional", ("max_items_per_user", "noise")),
+    "gamma": Choice(True, "none"),
+}
+
+
+def add(commands: Any) -> None:
+    """Add the command and its arguments."""
+    select = commands.add_parser(
+        "select",
+        allow_abbrev=False,
+        help="the k items with the most users, privately",
+        description="Select the k items with the most distinct users under user-level "
+        "(epsilon, delta)-differential privacy.",
+    )
+    select.set_defaults(run=_run)
+    option = select.add_argument
+    option(
+        "files", nargs="+", metavar="FILE", help="CSV, TSV, Parquet, JSON lines (.gz); - for CSV"
+    )
+    option("--user", default="user", metavar="COL", help="column of users (default: user)")
+    option("--item", default="item", metavar="COL", help="column of items (default: item)")
+    option("-k", "--k", type=int, default=10, help="how many items (default: 10)")
+    option("--epsilon", type=float, required=True, help="the total budget")
+    option("--delta", type=float, help="e.g. 1e-6; may be left out with --domain")
+    option("--mechanism", choices=MECHANISMS, default="limited_domain")
+    option("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
+    option("--noise", metavar="LAW", help="of oneshot: laplace, exponential or gaussian")
+    option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
+    option("--domain", metavar="FILE", help="all items there are, one a line")
+    option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
+    option("--counts-delta", type=float, metavar="D", help="delta of the counts (default: 0)")
+    option("--json", action="store_true", help="one JSON object instead of a table")
+    option("-q", "--quiet", action="store_true", help="the items only, one a line; no progress")
+
+
+def _k_bar(text: str) -> int | str:
+    if text == "private":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be an integer or private, got {text!r}") from None
+
+
+def _run(args: argparse.Namespace) -> int:
+    import numpy as np
+
+    from dptopk import Histogram
+    from dptopk.sources.files import connect, read_domain, read_events
+    from dptopk.sources.frames import count_users
+
+    if args.user == args.item:
+        raise Refused("--user and --item must name two different columns")
+    _check_mechanism(args)
+    _check_counts(args)
+    domain = read_domain(args.domain) if args.domain else None
+    with refusing():  # a run on no events refuses bad parameters before any are read
+        if domain is None:
+            limit = _limit(args)
+            h = Histogram.truncated(np.zeros(0, np.int64), [], next_count=0, k_bar=limit)
+        else:
+            limit = None
+            h = Histogram(np.zeros(len(domain), np.int64), domain)
+        _run_mechanism(h, args)
+    if not (args.json or args.quiet):
+        tables()
+    con = connect()
+    events = read_events(
+        args.files, user=args.user, item=args.item, as_text=domain is not None, connection=con
+    )
+    counted = count_users(
+        events,
+        user=args.user,
+        item=args.item,
+        domain=domain,
+        k_bar=limit,
+        max_items_per_user=args.max_items_per_user,
+        progress=False if args.quiet else con.query_progress,
+    )
+    if limit is not None:
+        h = Histogram.truncated(
+            counted.counts, counted.labels, next_count=counted.next_count or 0, k_bar=limit
+        )
+    else:
+        h = Histogram(counted.counts, counted.labels)
+    _print_release(_run_mechanism(h, args), args)
+    return 0
+
+
+def _check_mechanism(args: argparse.Namespace) -> None:
+    name, choice = args.mechanism, MECHANISMS[args.mechanism]
+    if choice.domain and args.domain is None:
+        raise Refused(
+            f"{name} needs a domain fixed before the data is seen: give --domain FILE with all "
+            "items there are, or use --mechanism limited_domain"
+        )
+    if choice.delta == "required" and args.delta is None:
+        raise Refused(f"{name} needs --delta, e.g. --delta 1e-6")
+    if choice.delta == "none" and args.delta:
+        raise Refused(f"{name} is pure: leave --delta out")
+    for option in OPTIONS:
+        # A bound on a user's items is kept by reading no more, with any mechanism.
+        if option in choice.options or option == "max_items_per_user":
+            continue
+        if getattr(args, option, None) is not None:
+            having = [other for other, its in MECHANISMS.items() if option in its.options]
+            flag = "--" + option.replace("_", "-")
+            raise Refused(f"{flag} goes with --mechanism {' or '.join(having)}")
+
+
+def _check_counts(args: argparse.Namespace) -> None:
+    from dptopk._validate import integer, positive, probability
+    from dptopk.mechanisms.noisy_counts import calibrate_counts
+
+    if args.counts_epsilon is None:
+        if args.counts_delta is not None:
+            raise Refused("--counts-delta goes with --counts-epsilon")
+        return
+    if args.quiet and not args.json:
+        raise Refused("--quiet prints the items alone: the counts would be paid for and not seen")
+    with refusing():
+        # Here, as the noise of k counts may be refused where that of none is not.
+        epsilon = positive("counts-epsilon", args.counts_epsilon)
+        delta = probability("counts-delta", args.counts_delta or 0.0, zero=True)
+        calibrate_counts(epsilon, delta, integer("k", args.k), None)
+
+
+def _limit(args: argparse.Namespace) -> int:
+    """Return how many rows to ask of the engine, decided without the data."""
+    from dptopk.mechanisms._limited import default_k_bar
+    from dptopk.mechanisms.limited_domain import private_limit
+
+    if isinstance(args.k_bar, int):
+        return args.k_bar
+    return private_limit(args.k) if args.k_bar == "private" else default_k_bar(args.k)
+
+
+def _run_mechanism(h: Any, args: argparse.Namespace) -> Any:
+    import dptopk
+
+    choice = MECHANISMS[args.mechanism]
+    options = {"k": args.k, "epsilon": args.epsilon}
+    if choice.delta != "none":
+        options["delta"] = args.delta or 0.0
+    for option in choice.options:
+        if getattr(args, option) is not None:
+            options[option] = getattr(args, option)
+    release = getattr(dptopk, args.mechanism)(h, **options)
+    if args.counts_epsilon is None:
+        return release
+    return dptopk.noisy_counts(
+        release,
+        h,
+        epsilon=args.counts_epsilon,
+        delta=args.counts_delta or 0.0,
+        max_items_per_user=args.max_items_per_user,
+    )
+
+
+def _print_release(release: Any, args: argparse.Namespace) -> None:
+    labels = [plain(label) for label in release.labels]
+    counts = [] if release.counts is None else release.counts.tolist()
+    intervals = [] if release.counts is None else release.intervals(CONFIDENCE).tolist()
+    if args.json:
+        counted = {"counts": counts, "intervals": intervals, "confidence": CONFIDENCE}
+        print_json(
+            {
+                "items": labels,
+                **({} if release.counts is None else counted),
+                "ordered": bool(release.ordered),
+                "complete": bool(release.complete),
+                "cost": {
+                    "epsilon": float(release.cost.epsilon),
+                    "delta": float(release.cost.delta),
+                    "theorem": str(release.cost.theorem),
+                },
+                "mechanism": str(release.mechanism),
+                "parameters": {name: plain(value) for name, value in release.parameters.items()},
+                "private": bool(release.private),
+                "version": version(),
+            }
+        )
+        return
+    names = [printable(str(label)) for label in labels]
+    if args.quiet:
+        for name in names:
+            print(name)
+        return
+    console, table = tables()
+    table.add_column("rank" if release.ordered else "", justify="right")
+    table.add_column("item" if release.ordered else "item (in no order)", overflow="fold")
+    if counts:
+        table.add_column("users (noisy)", justify="right")
+        table.add_column(f"{CONFIDENCE:.0%} interval", justify="right")
+    for rank, name in enumerate(names, 1):
+        shown = [str(counts[rank - 1]), "{}-{}".format(*intervals[rank - 1])] if counts else []
+        table.add_row(str(rank) if release.ordered else "-", name, *shown)
+    if names:
+        console.print(table)
+    cost = release.cost
+    lines = [
+        f"{release.mechanism}: this cost epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.6g} "
+        f"per user ({cost.theorem})."
+    ]
+    if not release.complete:
+        lines.insert(
+            0,
+            f"Stopped after {len(names)} of {args.k}: the noisy threshold (BOT) came next; the "
+            "remaining items are too close to the cut to be told privately.",
+        )
+    if not release.private:
+        lines.append("NOT PRIVATE: the noise did not come from a secure source.")
+    console.print("\n".join(lines))

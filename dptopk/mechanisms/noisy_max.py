@@ -1,0 +1,111 @@
+"""Report noisy max: one pick, by noise on every score."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dptopk._validate import choice, positive
+from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._select import scores_over, select
+from dptopk.release import Cost, Release
+
+__all__ = ["noisy_max"]
+
+#: The noises there are, and what proves each of them private.
+THEOREMS = {
+    "exponential": "report noisy max with exponential noise, Ding et al. 2021",
+    "gumbel": "exponential mechanism, McSherry and Talwar 2007",
+    "laplace": "report noisy max, Dwork and Roth 2014, Claim 3.9",
+}
+
+
+def noisy_max(
+    counts: Any,
+    *,
+    epsilon: float,
+    noise: str = "exponential",
+    largest: bool = True,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    rng: Any = None,
+) -> Release:
+    """Pick the item with the largest (or the least) noisy score.
+
+    Adds noise to every score and returns who has the largest sum; the sum
+    itself is not released. With ``largest=False`` the least of score - noise.
+
+    Parameters
+    ----------
+    counts : Histogram or array, shape (d,)
+        Users per item over a known domain. An array of floats holds scores,
+        and so does one of integers with ``monotone=False``: of any sign.
+    epsilon : float
+        The total the release costs.
+    noise : {"exponential", "gumbel", "laplace"}
+        Law of the noise. With exponential noise this is permute-and-flip; with
+        Gumbel noise it is the exponential mechanism, whose pick never scores
+        higher on average.
+    largest : bool, default True
+        False for the item with the least noisy score (report noisy min).
+    sensitivity : float, default 1
+        How far one user can move a score.
+    monotone : bool, optional
+        Whether a user moves all scores one way; otherwise the noise is
+        doubled. By default counts do, and scores do not.
+    rng : optional
+        None for secure randomness; see `SeededRng` for experiments.
+
+    Returns
+    -------
+    Release
+        One item.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+    UnknownDomainError
+        If the items were read off the data.
+    RandomnessError
+        If there is no secure source of random bits.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, 0)-DP when one user, who moves every score by at
+    most `sensitivity`, is added or removed, by the theorem named in
+    ``cost.theorem``; `dptopk.reference.noisy_max` has a proof for all three.
+    The noise has scale sensitivity / epsilon if `monotone`, else twice that.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> dp.noisy_max([3, 900, 700, 5], epsilon=1.0).indices
+    array([1])
+    >>> dp.noisy_max([0.9, -0.4, 0.7], epsilon=1.0, sensitivity=0.01, largest=False).indices
+    array([1])
+    """
+    epsilon = positive("epsilon", epsilon)
+    noise = choice("noise", noise, THEOREMS)
+    sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
+    scores = scores_over(counts, "noisy_max", monotone=monotone, largest=largest)
+    scale = scale_of(epsilon, sensitivity * (1.0 if scores.monotone else 2.0))
+    head = scores.head(k=1, scale=scale)
+    picks, private = select(head, k=1, scale=scale, noise=noise, rng=rng)
+    return Release(
+        indices=picks,
+        labels=scores.labels_of(picks),
+        ordered=True,
+        complete=True,
+        cost=Cost(epsilon, 0.0, THEOREMS[noise]),
+        mechanism="noisy_max",
+        private=private,
+        parameters={
+            "noise": noise,
+            "largest": bool(largest),
+            "scale": scale,
+            "sensitivity": sensitivity,
+            "monotone": scores.monotone,
+            "n_items": scores.n_items,
+        },
+    )

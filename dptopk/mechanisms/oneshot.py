@@ -1,0 +1,284 @@
+"""The k largest noisy scores as a set: noise once, a pure or an approximate theorem."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dptopk._validate import choice, integer, positive, probability
+from dptopk.accounting import gaussian_sigma
+from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._select import scores_over, select
+from dptopk.release import Cost, Release
+
+__all__ = ["Noise", "noise_for", "oneshot"]
+
+NOISES = ("laplace", "exponential", "gaussian")
+METHODS = ("best", "pure", "approximate")
+PAPER = "Qiao, Su and Zhang 2021"
+# Where Theorem 2.2 holds.
+LARGEST_EPSILON = 0.2
+LARGEST_DELTA = 0.05
+LEAST_ITEMS = 2
+
+
+def oneshot(
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float = 0.0,
+    noise: str = "laplace",
+    method: str = "best",
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    largest: bool = True,
+    max_items_per_user: int | None = None,
+    rng: Any = None,
+) -> Release:
+    """Pick a set of k items over the full domain by adding noise to each score once.
+
+    Parameters
+    ----------
+    counts : Histogram or array, shape (d,)
+        Users per item over a known domain. An array of floats holds scores,
+        and so does one of integers with ``monotone=False``: of any sign.
+    k : int
+        How many items to pick, 1 <= k <= d.
+    epsilon : float
+        The total the release costs.
+    delta : float, default 0
+        The most delta it may cost. Only Theorem 2.2 and Gaussian noise use it.
+    noise : {"laplace", "exponential", "gaussian"}
+        Law of the noise. Gaussian noise needs `delta` and a bound on the items
+        of a user.
+    method : {"best", "pure", "approximate"}
+        "pure" costs no delta; "approximate" is Theorem 2.2 (Laplace noise) or
+        the Gaussian mechanism; "best" whichever adds least noise.
+    sensitivity : float, default 1
+        How far one user can move a score.
+    monotone : bool, optional
+        Whether a user moves all scores one way; otherwise the noise is doubled.
+        By default counts do, and scores do not.
+    largest : bool, default True
+        Whether to pick the largest, or the smallest.
+    max_items_per_user : int, optional
+        A bound on the items whose score one user moves, known beforehand. By
+        default the histogram's own bound; of two the smaller.
+    rng : optional
+        None for secure randomness; see `SeededRng` for experiments.
+
+    Returns
+    -------
+    Release
+        k items, unordered: in item order, from which no rank can be read.
+        ``cost.delta`` is 0 if a pure theorem adds least noise.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range, or
+        ``method="approximate"`` outside of what Theorem 2.2 is proved for.
+    UnknownDomainError
+        If the items were read off the data.
+    RandomnessError
+        If there is no secure source of random bits.
+
+    Notes
+    -----
+    **Guarantee**: (cost.epsilon, cost.delta)-DP when one user is added or
+    removed, for the SET alone, by the theorem that ``cost.theorem`` names. With
+    sensitivity s the scale is the least of
+
+    ==================== =========================== =========================
+    theorem              scores that move one way    any scores
+    ==================== =========================== =========================
+    pure (Laplace, exp.) k s / epsilon               2 k s / epsilon
+    pure, D items a user D s / epsilon (Laplace)     D s / epsilon (Laplace)
+    Theorem 2.2          4 s sqrt(k L) / epsilon     8 s sqrt(k L) / epsilon
+    the same, k >= 15.21 2 s sqrt(k L) / epsilon     4 s sqrt(k L) / epsilon
+    L
+    ==================== =========================== =========================
+
+    where L = ln(d / delta), and Theorem 2.2 (Laplace noise) asks for epsilon <= 0.2,
+    delta <= 0.05 and d >= 2; its constants are halved by a proof that holds the k-th
+    noisy score fixed in place of its noise. Gaussian noise has the least standard deviation that
+    is (epsilon, delta)-DP at L2 sensitivity s sqrt(D).
+
+    Source: Qiao, Su and Zhang 2021, Theorems 2.1 and 2.2; proofs, also of the
+    halved constants, in `dptopk.reference.oneshot`.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> release = dp.oneshot([3, 700, 900, 5], k=2, epsilon=2.0)
+    >>> release
+    <Release of 2 by oneshot: [1, 2], unordered; epsilon=2, delta=0>
+    >>> round(release.parameters["scale"], 6)
+    1.0
+    """
+    k = integer("k", k)
+    epsilon = positive("epsilon", epsilon)
+    delta = probability("delta", delta, zero=True)
+    noise = choice("noise", noise, NOISES)
+    method = choice("method", method, METHODS)
+    sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
+    if max_items_per_user is not None:
+        max_items_per_user = integer("max_items_per_user", max_items_per_user)
+    scores = scores_over(counts, "oneshot", monotone=monotone, k=k, largest=largest)
+    if scores.histogram is not None:
+        known = scores.histogram.max_items_per_user
+        if max_items_per_user is None or (known is not None and known < max_items_per_user):
+            max_items_per_user = known
+    chosen = noise_for(
+        noise=noise,
+        method=method,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        sensitivity=sensitivity,
+        monotone=scores.monotone,
+        max_items_per_user=max_items_per_user,
+        n_items=scores.n_items,
+    )
+    scale = chosen.scale
+    head = scores.head(k=k, scale=scale)
+    picks, private = select(head, k=k, scale=scale, noise=noise, rng=rng)
+    picks = np.sort(picks)
+    return Release(
+        indices=picks,
+        labels=scores.labels_of(picks),
+        ordered=False,
+        complete=True,
+        cost=Cost(epsilon, chosen.delta, chosen.theorem),
+        mechanism="oneshot",
+        private=private,
+        parameters={
+            "k": k,
+            "scale": scale,
+            "noise": noise,
+            "method": "approximate" if chosen.delta else "pure",
+            "sensitivity": sensitivity,
+            "monotone": scores.monotone,
+            "largest": bool(largest),
+            "max_items_per_user": max_items_per_user,
+            "n_items": scores.n_items,
+        },
+    )
+
+
+class Noise(NamedTuple):
+    """A scale, the delta it costs, and what proves it."""
+
+    scale: float
+    delta: float
+    theorem: str
+
+
+@lru_cache(maxsize=4096)
+def noise_for(
+    *,
+    noise: str,
+    method: str,
+    k: int,
+    epsilon: float,
+    delta: float,
+    sensitivity: float,
+    monotone: bool,
+    max_items_per_user: int | None,
+    n_items: int,
+) -> Noise:
+    """Return the least noise that some theorem allows, rounded against us."""
+    if noise == "gaussian":
+        return _gaussian(method, epsilon, delta, sensitivity, max_items_per_user, n_items)
+    options = []
+    if method != "approximate":
+        options.append(_by_picks(noise, k, epsilon, sensitivity, monotone))
+        if noise == "laplace" and max_items_per_user is not None:
+            items = min(max_items_per_user, n_items)
+            scale = scale_of(epsilon, _product(items, sensitivity))
+            options.append(Noise(scale, 0.0, f"Laplace mechanism, at most {items} items a user"))
+    if method != "pure":
+        refused = _refused(noise, epsilon, delta, n_items)
+        if not refused:
+            options.append(_by_theorem_2_2(k, epsilon, delta, sensitivity, monotone, n_items))
+        elif method == "approximate":
+            raise ValueError(refused)
+    return min(options, key=lambda option: option.scale)  # of equal ones the first, which is pure
+
+
+def _by_picks(noise: str, k: int, epsilon: float, sensitivity: float, monotone: bool) -> Noise:
+    moves = k if monotone else 2 * k
+    theorem = f"{PAPER}, Theorem 2.1"
+    if noise == "exponential":
+        theorem += " for exponential noise"
+    if monotone:
+        theorem += ", halved for scores that move one way"
+    return Noise(scale_of(epsilon, _product(moves, sensitivity)), 0.0, theorem)
+
+
+def _refused(noise: str, epsilon: float, delta: float, n_items: int) -> str:
+    """Say why Theorem 2.2 does not apply, or nothing if it does."""
+    if noise != "laplace":
+        return f"method 'approximate' needs noise 'laplace' or 'gaussian', got {noise!r}"
+    if epsilon > LARGEST_EPSILON:
+        return f"method 'approximate' needs epsilon <= {LARGEST_EPSILON}, got {epsilon}"
+    if not 0.0 < delta <= LARGEST_DELTA:
+        return f"method 'approximate' needs delta in (0, {LARGEST_DELTA}], got {delta}"
+    if n_items < LEAST_ITEMS:
+        return f"method 'approximate' needs at least {LEAST_ITEMS} items, got {n_items}"
+    return ""
+
+
+def _by_theorem_2_2(
+    k: int, epsilon: float, delta: float, sensitivity: float, monotone: bool, n_items: int
+) -> Noise:
+    # Logarithms of their own: n_items / delta may be past the range of floats.
+    log = (math.log(n_items) - math.log(delta)) * (1 + 2.0**-48)
+    constant, theorem = 8.0, f"{PAPER}, Theorem 2.2"
+    if k >= 15.21 * log:
+        constant = 4.0
+        theorem += " with the k-th noisy score held fixed"
+    if monotone:
+        constant /= 2.0
+    root = math.sqrt(k * log) * (1 + 2.0**-48)
+    if monotone:
+        theorem += ", halved for scores that move one way"
+    return Noise(scale_of(epsilon, _product(constant * root, sensitivity)), delta, theorem)
+
+
+def _gaussian(
+    method: str,
+    epsilon: float,
+    delta: float,
+    sensitivity: float,
+    max_items_per_user: int | None,
+    n_items: int,
+) -> Noise:
+    if method == "pure":
+        raise ValueError("noise 'gaussian' is never pure; use method 'best' or 'approximate'")
+    if delta == 0.0:
+        raise ValueError("noise 'gaussian' needs delta > 0, got 0.0")
+    if max_items_per_user is None:
+        raise ValueError(
+            "noise 'gaussian' needs max_items_per_user, a bound on the items of a user"
+        )
+    items = min(max_items_per_user, n_items)
+    root = math.sqrt(items)
+    while Fraction(root) ** 2 < items:
+        root = math.nextafter(root, math.inf)
+    sigma = gaussian_sigma(epsilon, delta, _product(root, sensitivity))
+    theorem = f"Balle and Wang 2018, Theorem 8, at most {items} items a user"
+    return Noise(sigma, delta, theorem)
+
+
+def _product(factor: float, sensitivity: float) -> float:
+    """Return factor * sensitivity, rounded up: exact where sensitivity is 1."""
+    product = factor * sensitivity
+    if not math.isfinite(product):
+        raise ValueError("sensitivity is too large: the noise scale is past the range of floats")
+    return product if sensitivity == 1.0 else math.nextafter(product, math.inf)

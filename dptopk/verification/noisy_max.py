@@ -1,0 +1,193 @@
+"""The entry of noisy_max: one pick, three noises, counts and scores, largest and least."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms.noisy_max import noisy_max as mechanism
+from dptopk.reference import noisy_max
+from dptopk.rng import SeededRng, TapeRng
+from dptopk.verification import tapes
+from dptopk.verification.privacy import Claim, Counts, Law
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck
+
+EPSILON = 1.0
+NOISES = ("exponential", "gumbel", "laplace")
+COUNTS = (3, 2, 1, 0)
+DRAWS = 100_000  # sees a scale that is off by 5%
+# How near the worst pair of 4 items with counts 0 to 3 comes, by noise: counts, scores.
+ATTAINS = {"exponential": (0.9999, 0.9999), "gumbel": (0.98, 0.92), "laplace": (0.999, 0.99)}
+
+
+def _law(noise: str, *, scale: float = 1 / EPSILON, largest: bool = True) -> Law:
+    return partial(noisy_max.law, scale=scale, noise=noise, largest=largest)
+
+
+def _private() -> Iterator[PrivacyCheck]:
+    """Pure: scale 1 / epsilon where counts move one way, 2 / epsilon where they may cross."""
+    for noise, monotone, largest in itertools.product(NOISES, (True, False), (True, False)):
+        scale = (1 if monotone else 2) / EPSILON
+        yield PrivacyCheck(
+            f"{noise}, {'counts' if monotone else 'general scores'}, "
+            f"{'largest' if largest else 'least'}",
+            _law(noise, scale=scale, largest=largest),
+            (Claim(EPSILON, attains=ATTAINS[noise][not monotone]),),
+            monotone=monotone,
+        )
+
+
+def _not_private(label: str, law: Law, *, monotone: bool = True) -> PrivacyCheck:
+    return PrivacyCheck(label, law, (Claim(EPSILON),), monotone=monotone)
+
+
+def _least_of_sums(counts: Counts) -> dict[Any, float]:
+    """Report the least of count + exponential noise: the noise on the wrong side.
+
+    Between two counts in order, m of the sums can be the least: the chance that
+    it is item i falls by exp(-m) a unit.
+    """
+    cuts = [*sorted(set(counts)), math.inf]
+    chances = dict.fromkeys(((item,) for item in range(len(counts))), 0.0)
+    for low, high in itertools.pairwise(cuts):
+        running = [c for c in counts if c <= low]
+        m, ahead = len(running), math.exp(sum(running) - len(running) * low)
+        share = ahead * -math.expm1(-m * (high - low)) / m
+        for item, c in enumerate(counts):
+            if c <= low:
+                chances[item,] += share
+    return chances
+
+
+def _naive(
+    counts: Counts, draws: int, seed: int, *, noise: str = "exponential", **changes: Any
+) -> Iterable[tuple[int, ...]]:
+    # Not the words that SeededRng(seed) draws.
+    rng, options = np.random.default_rng([seed, 1]), {"scale": 1 / EPSILON, **changes}
+    picks = noisy_max.naive_sample(counts, draws=draws, rng=rng, noise=noise, **options)
+    return map(tuple, picks.tolist())
+
+
+def _noise_kept(counts: Counts, draws: int, seed: int) -> Iterable[tuple[int, ...]]:
+    """One draw of noise for every thousand picks."""
+    drawn = _naive(counts, draws // 1000, seed)
+    return itertools.chain.from_iterable([pick] * 1000 for pick in drawn)
+
+
+def _public(
+    counts: Counts,
+    draws: int,
+    seed: int,
+    *,
+    noise: str,
+    largest: bool = True,
+    monotone: bool = True,
+    unit: float | None = None,
+) -> Iterable[tuple[int, ...]]:
+    """Draw from counts; or from scores of sensitivity `unit`, in floats of that unit."""
+    rng, array = SeededRng(seed), np.asarray(counts)
+    if unit is not None:
+        array = array * unit
+    epsilon = EPSILON if monotone else 2 * EPSILON
+    for _ in range(draws):
+        yield mechanism(
+            array, epsilon=epsilon, noise=noise, largest=largest, sensitivity=unit or 1.0,
+            monotone=monotone, rng=rng,
+        ).items  # fmt: skip
+
+
+def _sampler(
+    label: str,
+    sampler: Any,
+    *,
+    noise: str = "exponential",
+    largest: bool = True,
+    power: bool = False,
+) -> SamplerCheck:
+    return SamplerCheck(
+        label, _law(noise, largest=largest), sampler, COUNTS, draws=DRAWS, seed=23,
+        sees=_law(noise, largest=largest, scale=0.95 / EPSILON) if power else None,
+    )  # fmt: skip
+
+
+# ---- tapes
+
+
+def _case(seed: int) -> tuple[np.ndarray, dict[str, Any]]:
+    """Return scores of some dtype, and how to pick from them."""
+    options = {
+        "noise": NOISES[seed % 3],
+        "largest": seed // 3 % 2 == 0,
+        "monotone": seed // 6 % 2 == 0,
+    }
+    counts = tapes.counts(seed)
+    kind = seed // 12 % 4
+    if kind == 1:
+        return counts.astype(np.uint64), options
+    if kind == 2:
+        return counts * 0.37 - 11.0, options
+    if kind == 3 and not options["monotone"]:
+        return counts - 2**62, options
+    return counts, options
+
+
+def _kernel(seed: int, rng: TapeRng, *, epsilon: float = 0.3, **changes: Any) -> tuple[int, ...]:
+    scores, options = _case(seed)
+    return mechanism(scores, epsilon=epsilon, rng=rng, **{**options, **changes}).items
+
+
+def _twin(seed: int) -> tuple[int, ...]:
+    scores, options = _case(seed)
+    scale = scale_of(0.3, 1.0 if options.pop("monotone") else 2.0)
+    numbers: Sequence[Any] = scores.tolist()
+    return noisy_max.sample(tapes.read(seed), numbers, scale=scale, **options)
+
+
+def _tape_check(label: str, kernel: Callable[[int, TapeRng], Any], n: int) -> TapeCheck:
+    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
+
+
+ENTRY = Entry(
+    "noisy_max",
+    checks=(
+        *_private(),
+        *(
+            _sampler(f"noisy_max(), {n}", partial(_public, noise=n), noise=n, power=True)
+            for n in NOISES
+        ),
+        _sampler(
+            "noisy_max(), least of floats, general",
+            partial(_public, noise="exponential", largest=False, monotone=False, unit=0.1),
+            largest=False,
+            power=True,
+        ),
+        _tape_check("noisy_max() and its twin on the same tapes", _kernel, 480),
+        *(
+            _sampler(f"NumPy baseline, {n}", partial(_naive, noise=n), noise=n, power=True)
+            for n in NOISES
+        ),
+    ),
+    broken=(
+        *(_not_private(f"{n} noise 5% too small", _law(n, scale=0.95 / EPSILON)) for n in NOISES),
+        *(
+            _not_private(f"{n} noise for counts, on general scores", _law(n), monotone=False)
+            for n in NOISES
+        ),
+        _not_private("half the noise: scale 1 / (2 epsilon)", _law("exponential", scale=0.5)),
+        _not_private("least of the sums with exponential noise", _least_of_sums),
+        _sampler("noise 5% too small, drawn", partial(_naive, scale=0.95 / EPSILON)),
+        _sampler("Gumbel noise for exponential, drawn", partial(_naive, noise="gumbel")),
+        _sampler("Laplace noise for exponential, drawn", partial(_naive, noise="laplace")),
+        _sampler("noise kept for a thousand picks, drawn", _noise_kept),
+        _sampler("the least for the largest, drawn", partial(_naive, largest=False)),
+        _tape_check("noise 1% too small, same tapes", partial(_kernel, epsilon=0.303), 480),
+        _tape_check("Gumbel noise always, same tapes", partial(_kernel, noise="gumbel"), 100),
+        _tape_check("counts for scores, same tapes", partial(_kernel, monotone=True), 100),
+    ),
+)

@@ -1,0 +1,379 @@
+"""The entry of oneshot: noise once and the k largest as a set, under each of its theorems.
+
+Scales come from the mechanism's own `noise_for`, so it is the code's calibration that is
+checked. Theorem 2.2 is far from tight on four items: `WideCheck` looks at hundreds.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dptopk.accounting import gaussian_delta, gaussian_sigma
+from dptopk.mechanisms.oneshot import noise_for
+from dptopk.mechanisms.oneshot import oneshot as mechanism
+from dptopk.reference import oneshot
+from dptopk.rng import SeededRng, TapeRng
+from dptopk.verification import tapes
+from dptopk.verification.privacy import Claim, Counts, Law, hockey_stick
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck, Verdict
+
+EPSILON = 1.0
+NOISES = ("laplace", "exponential", "gaussian")
+COUNTS = (3, 2, 1, 0)
+DRAWS = 100_000  # sees a scale that is off by 5%
+Set = tuple[int, ...]
+
+
+@functools.cache
+def _sorted_law(scores: Counts, k: int, scale: float, noise: str) -> dict[Set, float]:
+    return oneshot.law(scores, k=k, scale=scale, noise=noise)
+
+
+def _set_law(
+    counts: Counts, *, k: int, scale: float, noise: str, largest: bool = True
+) -> dict[Set, float]:
+    """`oneshot.law`, computed once for scores that differ by a shift and their order."""
+    turned = counts if largest else tuple(-count for count in counts)
+    order = sorted(range(len(turned)), key=turned.__getitem__)
+    low = turned[order[0]]
+    chances = _sorted_law(tuple(turned[i] - low for i in order), k, scale, noise)
+    return {tuple(sorted(order[i] for i in places)): p for places, p in chances.items()}
+
+
+def _law(k: int, scale: float, noise: str, *, largest: bool = True) -> Law:
+    return partial(_set_law, k=k, scale=scale, noise=noise, largest=largest)
+
+
+def _calibrated(k: int, noise: str, **changes: Any) -> float:
+    options: dict[str, Any] = {
+        "method": "best",
+        "epsilon": EPSILON,
+        "delta": 0.0,
+        "sensitivity": 1.0,
+        "monotone": True,
+        "max_items_per_user": None,
+        "n_items": 4,
+        **changes,
+    }
+    return noise_for(noise=noise, k=k, **options).scale
+
+
+def _pure(
+    k: int, noise: str, attains: float, *, monotone: bool = True, user: int | None = None,
+    items: int = 4, largest: bool = True,
+) -> PrivacyCheck:  # fmt: skip
+    scale = _calibrated(k, noise, monotone=monotone, max_items_per_user=user, n_items=items)
+    label = f"{noise}, k={k}, {'counts' if monotone else 'scores that move both ways'}"
+    label += f", at most {user} a user" * (user is not None) + f", {items} items" * (items != 4)
+    return PrivacyCheck(
+        label + ", smallest" * (not largest),
+        _law(k, scale, noise, largest=largest),
+        (Claim(EPSILON, attains=attains),),
+        items=items,
+        max_count=3 if monotone and items == 4 else 2,
+        max_items_per_user=user,
+        monotone=monotone,
+    )
+
+
+def _cases() -> Iterator[PrivacyCheck]:
+    """Every pure theorem; how tight each is on so small a domain was measured."""
+    for k in (1, 2, 3):
+        yield _pure(k, "exponential", 0.999)
+        yield _pure(k, "exponential", 0.999, monotone=False)
+    yield _pure(2, "exponential", 0.999, largest=False)
+    for k, one_way, both_ways in ((1, 0.98, 0.98), (2, 0.8, 0.7), (3, 0.3, 0.3)):
+        yield _pure(k, "laplace", one_way)
+        yield _pure(k, "laplace", both_ways, monotone=False)
+    yield _pure(4, "laplace", 0.2, items=5)
+    yield _pure(2, "laplace", 0.8, largest=False)
+    for k, user, attains in ((2, 1, 0.96), (3, 1, 0.99), (3, 2, 0.49)):
+        yield _pure(k, "laplace", attains, user=user)
+        yield _pure(k, "laplace", attains, user=user, monotone=False)
+
+
+def _gaussian(k: int, user: int, attains: float, *, monotone: bool) -> PrivacyCheck:
+    """At the delta that makes sigma 1: the calibration must come back to it."""
+    delta = gaussian_delta(EPSILON, 1.0, math.sqrt(user))
+    sigma = _calibrated(k, "gaussian", delta=delta, max_items_per_user=user, monotone=monotone)
+    kind = "counts" if monotone else "scores that move both ways"
+    return PrivacyCheck(
+        f"gaussian, k={k}, {kind}, at most {user} a user",
+        _law(k, sigma, "gaussian"),
+        (Claim(EPSILON, delta, attains),),
+        max_count=3 if monotone else 2,
+        max_items_per_user=user,
+        monotone=monotone,
+    )
+
+
+def _approximate(k: int, *, monotone: bool = True) -> PrivacyCheck:
+    scale = _calibrated(
+        k, "laplace", method="approximate", epsilon=0.2, delta=0.05, monotone=monotone
+    )
+    kind = "counts" if monotone else "scores that move both ways"
+    return PrivacyCheck(
+        f"Theorem 2.2, k={k}, {kind}",
+        _law(k, scale, "laplace"),
+        (Claim(0.2, 0.05),),
+        max_count=3 if monotone else 2,
+        monotone=monotone,
+    )
+
+
+@dataclass(frozen=True)
+class WideCheck:
+    """Two groups of many items with equal scores: one pair of neighbours, exactly.
+
+    The whole law of the set is that of how many come from the first group. The first group's
+    scores are 0 and `first`, the second's 0 and `second`, in the two data sets.
+    """
+
+    label: str
+    sizes: tuple[int, int]
+    k: int
+    scale: float
+    noise: str
+    epsilon: float
+    delta: float
+    first: int = 1
+    second: int = 0
+    least: float = 0.0  #: the delta that the pair must show at least
+    quick: bool = True
+
+    def run(self) -> Verdict:
+        """Compare both ways."""
+        p, q = (
+            list(
+                oneshot.group_law(
+                    scores, self.sizes, k=self.k, scale=self.scale, noise=self.noise
+                ).values()
+            )
+            for scores in ((0, 0), (self.first, self.second))
+        )
+        delta = max(
+            float(hockey_stick(p, q, self.epsilon)), float(hockey_stick(q, p, self.epsilon))
+        )
+        good = self.least <= delta <= self.delta * (1 + 1e-9)
+        return Verdict(good, f"delta {delta:.3g} of {self.delta:.3g}, at epsilon {self.epsilon:g}")
+
+
+# Theorem 2.2 at its limits, where it beats the pure scale; and at a delta as one would choose.
+WIDE: tuple[dict[str, Any], ...] = (
+    {"sizes": (200, 200), "k": 160, "delta": 0.05},
+    {"sizes": (200, 1800), "k": 200, "delta": 0.05},
+    {"sizes": (500, 500), "k": 500, "delta": 1e-6},
+)
+
+
+def _wide(
+    label: str, constant: float | None, *, monotone: bool = True, case: int = 2, power: float = 0.5
+) -> WideCheck:
+    """Theorem 2.2 on many items; constant None: the mechanism's own scale."""
+    options = WIDE[case]
+    k, delta, n_items = options["k"], options["delta"], sum(options["sizes"])
+    if constant is None:
+        scale = _calibrated(
+            k, "laplace", epsilon=0.2, delta=delta, monotone=monotone, n_items=n_items
+        )
+    else:
+        scale = constant * k**power * math.sqrt(math.log(n_items / delta)) / 0.2
+    return WideCheck(
+        label, scale=scale, noise="laplace", epsilon=0.2, second=0 if monotone else -1, **options
+    )
+
+
+def _wide_cases() -> Iterator[WideCheck]:
+    for i, case in enumerate(WIDE):
+        items = f"k={case['k']} of {sum(case['sizes'])}"
+        yield _wide(f"Theorem 2.2, {items}, counts", None, case=i)
+        label = f"Theorem 2.2, {items}, scores that move both ways"
+        yield _wide(label, None, monotone=False, case=i)
+
+
+def _wide_gaussian(label: str, user: int, sigma: float, least: float = 0.0) -> WideCheck:
+    """Half of the items of one user among many: nothing common to all, so sqrt(D) shows."""
+    return WideCheck(
+        label, (user, 9 * user), 2 * user, sigma, "gaussian", EPSILON, 0.01, least=least
+    )
+
+
+# ---- broken
+
+
+def _not_private(label: str, law: Law, claim: Claim | None = None, **options: Any) -> PrivacyCheck:
+    return PrivacyCheck(label, law, (claim or Claim(EPSILON),), **options)
+
+
+def _broken_laws() -> Iterator[PrivacyCheck | WideCheck]:
+    both_ways: dict[str, Any] = {"monotone": False, "max_count": 2}
+    for noise in ("laplace", "exponential"):
+        yield _not_private(f"{noise}: noise for k - 1 of k picks", _law(2, 1.0, noise))
+        yield _not_private(
+            f"{noise}: the scale of counts for scores that move both ways",
+            _law(2, 2.0, noise),
+            **both_ways,
+        )
+    yield _not_private("exponential: noise for 1 of 3 picks", _law(3, 1.0, "exponential"))
+    yield _not_private("exponential: noise 0.1% too small", _law(3, 2.997, "exponential"))
+    yield _not_private(
+        "exponential: D in place of k", _law(2, 1.0, "exponential"), max_items_per_user=1
+    )
+    yield _not_private(
+        "laplace: half of D items a user",
+        _law(3, 1.0, "laplace"),
+        max_items_per_user=2,
+        **both_ways,
+    )
+    delta = gaussian_delta(EPSILON, 1.0)
+    yield _not_private(
+        "gaussian: sigma without sqrt(D)",
+        _law(1, 1.0, "gaussian"),
+        Claim(EPSILON, delta),
+        max_items_per_user=2,
+        **both_ways,
+    )
+    sigma = gaussian_sigma(EPSILON, 0.01)
+    yield _wide_gaussian("gaussian: sigma without sqrt(D), counts of 1000 items", 100, sigma)
+    yield _wide("Theorem 2.2 without sqrt(k)", 4.0, power=0.0)
+    yield _wide("Theorem 2.2, constant 1/2 for 4", 0.5)
+    yield _wide("Theorem 2.2, constant 1 for 8, scores that move both ways", 1.0, monotone=False)
+
+
+# ---- samplers
+
+
+def _budget(noise: str) -> dict[str, Any]:
+    """Return what makes the scale 1 at k=2, for counts."""
+    if noise != "gaussian":
+        return {"epsilon": 2.0, "noise": noise}
+    delta = gaussian_delta(1.0, 1.0)
+    return {"epsilon": 1.0, "delta": delta, "max_items_per_user": 1, "noise": noise}
+
+
+def _public(
+    counts: Counts, draws: int, seed: int, *, noise: str, largest: bool = True
+) -> Iterator[Set]:
+    rng, array, budget = SeededRng(seed), np.asarray(counts), _budget(noise)
+    for _ in range(draws):
+        yield mechanism(array, k=2, largest=largest, rng=rng, **budget).items
+
+
+def _naive(
+    counts: Counts, draws: int, seed: int, *, noise: str, scale: float = 1.0, largest: bool = True
+) -> Iterable[Set]:
+    rng = np.random.default_rng(seed)
+    options: dict[str, Any] = {"k": 2, "scale": scale, "noise": noise, "largest": largest}
+    return map(tuple, oneshot.naive_sample(counts, draws=draws, rng=rng, **options).tolist())
+
+
+def _in_order(counts: Counts, draws: int, seed: int) -> Iterable[Set]:
+    noisy = np.asarray(counts) + np.random.default_rng(seed).laplace(size=(draws, len(counts)))
+    return map(tuple, np.argsort(-noisy, axis=1)[:, :2].tolist())
+
+
+def _sampler(
+    label: str, sampler: Any, noise: str, *, largest: bool = True, sees: bool = False
+) -> SamplerCheck:
+    wrong = _law(2, 0.95, noise, largest=largest) if sees else None
+    law = _law(2, 1.0, noise, largest=largest)
+    return SamplerCheck(label, law, sampler, COUNTS, draws=DRAWS, seed=23, sees=wrong)
+
+
+# ---- tapes
+
+
+def _case(seed: int) -> tuple[Any, dict[str, Any]]:
+    """Return counts, or scores a third of the time; for the largest, or the smallest."""
+    counts = tapes.counts(seed)
+    options: dict[str, Any] = {"k": 1 + seed % len(counts), "largest": seed % 2 == 0}
+    return (counts / 4 - 2.0**40 if seed % 3 == 0 else counts), options
+
+
+def _tape_budget(noise: str) -> dict[str, Any]:
+    if noise != "gaussian":
+        return {"epsilon": 0.7}
+    return {"epsilon": 0.7, "delta": 0.1, "max_items_per_user": 3}
+
+
+def _kernel(seed: int, rng: TapeRng, *, noise: str, epsilon: float = 0.7) -> Set:
+    scores, options = _case(seed)
+    budget = {**_tape_budget(noise), "epsilon": epsilon}
+    return mechanism(scores, noise=noise, rng=rng, **options, **budget).items
+
+
+def _twin(seed: int, *, noise: str) -> Set:
+    scores, options = _case(seed)
+    scale = _calibrated(
+        options["k"],
+        noise,
+        monotone=scores.dtype.kind != "f",
+        n_items=len(scores),
+        **_tape_budget(noise),
+    )
+    tape = tapes.read(seed)
+    return oneshot.sample(tape, scores.tolist(), scale=scale, noise=noise, **options)
+
+
+def _tape_check(label: str, kernel: Callable[..., Any], noise: str, n: int) -> TapeCheck:
+    kernels = tapes.at_levels(partial(kernel, noise=noise))
+    return TapeCheck(label, kernels, partial(_twin, noise=noise), tapes.seeds(n))
+
+
+ENTRY = Entry(
+    "oneshot",
+    checks=(
+        *_cases(),
+        *(_gaussian(k, 2, 0.85, monotone=False) for k in (1, 2, 3)),
+        _gaussian(2, 1, 0.5, monotone=True),
+        _gaussian(2, 2, 0.25, monotone=True),
+        _gaussian(3, 4, 0.75, monotone=False),
+        *(_approximate(k) for k in (1, 2, 3)),
+        _approximate(2, monotone=False),
+        *_wide_cases(),
+        _wide_gaussian(
+            "gaussian, counts of 1000 items, at most 100 a user",
+            100,
+            gaussian_sigma(EPSILON, 0.01, 10.0),
+            least=1e-4,
+        ),
+        *(_sampler(f"oneshot(), {n}", partial(_public, noise=n), n, sees=True) for n in NOISES),
+        _sampler(
+            "oneshot(), exponential, smallest",
+            partial(_public, noise="exponential", largest=False),
+            "exponential",
+            largest=False,
+            sees=True,
+        ),
+        *(
+            _tape_check(f"oneshot() and its twin, {n}", _kernel, n, 60 if n == "gaussian" else 200)
+            for n in NOISES
+        ),
+        *(_sampler(f"NumPy baseline, {n}", partial(_naive, noise=n), n, sees=True) for n in NOISES),
+    ),
+    broken=(
+        *_broken_laws(),
+        *(
+            _sampler(f"{n}: noise 5% too small, drawn", partial(_naive, noise=n, scale=0.95), n)
+            for n in NOISES
+        ),
+        _sampler("the order released, drawn", _in_order, "laplace"),
+        _sampler(
+            "exponential noise turned round with the scores, drawn",
+            partial(_naive, noise="exponential", largest=False),
+            "exponential",
+        ),
+        *(
+            _tape_check(f"{n}: noise 1% too small, same tapes", partial(_kernel, epsilon=0.707), n,
+                        200)
+            for n in NOISES
+        ),
+    ),
+)  # fmt: skip
