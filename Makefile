@@ -40,7 +40,7 @@ san: .venv/dev
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/san \
 		$(BIN)/pytest -p no:cacheprovider tests/test_argtopk.py tests/test_race.py tests/test_rng.py \
-		tests/test_discrete.py tests/test_sparse_vector.py
+		tests/test_discrete.py tests/test_sparse_vector.py tests/test_paths.py tests/test_joint.py
 
 dist: .venv/dev
 	rm -rf dist build/fresh

@@ -233,6 +233,117 @@ typedef struct dptk_race_scratch {
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
               double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked);
 
+/* ---- paths.c: lattice paths under a staircase ---------------------------- */
+
+/* A stair: `placed` numbers must be placed below `height`; theta tilts what is
+ * placed since the stair before; `lost` bounds what underflow took from each
+ * entry of its row. */
+typedef struct dptk_stair {
+    int64_t height;
+    size_t placed;
+    double theta, lost;
+} dptk_stair;
+
+/* The logarithm of the number of integer sequences 0 <= x_1 <= ... <= x_k with
+ * x_i <= bound[i], and an absolute error bound.
+ *
+ * Assumed: k >= 1; bound not falling, 0 <= bound[i] < 2^52; scratch holds
+ * dptk_paths_scratch(k, rows) doubles, stair k of them.
+ * Equivalent, for each distinct height of bound + 1, g above the one before:
+ *   F = [sum(F[i] * comb(g + j - i - 1, j - i) for i in range(j + 1)) for j in range(k + 1)],
+ *   F[j] = 0 for j < placed; at the end log(F[k])
+ * With rows = 1, scratch + (k + 1) (s + 1) is the row below stair s, from placed on,
+ * as the next stair takes it: tilted, times a factor of its own.
+ * Returns DPTK_UNDECIDED if doubles can't tell (k beyond about 1,000).
+ * Cost: at most k^3 / 6 multiplications. */
+size_t dptk_paths_scratch(size_t k, int rows);
+int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_stair *stair,
+               size_t *stairs, double *log_count, double *error);
+
+/* t[m] = C(g + m - 1, m) theta^m 2^-exponent for m < n: the weight of a stair of
+ * height g that takes m numbers. Relative error 3 m 2^-53. Returns their sum. */
+double dptk_stair_weights(double *t, size_t n, int64_t g, double theta, int *exponent);
+
+/* The number of those sequences modulo a prime p.
+ *
+ * Assumed: as above; k < p, 2^53 < p < 2^61; scratch holds
+ * dptk_paths_mod_scratch(k) words.
+ * Cost: at most k^3 / 6 products of 64 bits. */
+size_t dptk_paths_mod_scratch(size_t k);
+void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
+                    uint64_t *residue);
+
+/* ---- joint.c: the joint exponential mechanism ---------------------------- */
+
+/* Scores by distinct value, descending: end[g] items score at least key[g]. */
+typedef struct dptk_groups {
+    const int64_t *key;
+    const int64_t *end;
+    size_t n;
+    int real; /* keys of doubles; otherwise of integers */
+} dptk_groups;
+
+/* A block of losses tau in [start, start + width) that is proposed with a
+ * weight: its envelope over that of all, in fixed point. */
+typedef struct dptk_joint_block {
+    double start, width;       /* width is infinite in the last */
+    double log_low, log_high;  /* log of the number of sets at its ends */
+    uint64_t weight;
+    int constant;              /* whether that number is the same all over it */
+} dptk_joint_block;
+
+enum { DPTK_JOINT_BLOCKS = 512 };
+
+/* Working memory for k picks: dptk_joint_scratch(k, sequence) words. */
+size_t dptk_joint_scratch(size_t k, int sequence);
+
+/* The envelope. What it is follows from the scores and the scale, with no
+ * randomness: it changes the cost of a draw, never its law. log_unit is the
+ * logarithm of what a weight of 2^52 stands for.
+ *
+ * Assumed: 1 <= k <= end[n - 1] < 2^52; 0 < scale finite; differences of scores
+ * finite. Outputs: block[DPTK_JOINT_BLOCKS], *blocks, *log_unit.
+ * Returns DPTK_UNDECIDED if the numbers of sets are beyond doubles.
+ * Cost: some 30 counts of paths (k steps each for sequences). */
+int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
+                        int64_t *scratch, dptk_joint_block *block, size_t *blocks,
+                        double *log_unit);
+
+/* Ranks (0 the largest score) of a set, or a sequence, of k items, drawn with
+ * probability proportional to exp(-max_i (c_i - c_(rank[i])) / scale). Those of
+ * a set come in no order. Which of equal scores a rank stands for is free.
+ *
+ * Words: for each proposal those of a uniform integer (the block), one for tau
+ * unless the block is the last, one to accept; then for a set, from the top stair down, one for each but the
+ * lowest and those of a uniform subset, for a sequence those of k
+ * uniform integers.
+ * error_factor: 1; tests widen the error bounds with more.
+ * Returns DPTK_UNDECIDED if a decision cannot be certified in doubles. */
+int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale, int sequence,
+               double error_factor, const dptk_joint_block *block, size_t blocks,
+               double log_unit, int64_t *scratch, int64_t *rank);
+
+/* ---- items.c: from ranks to items ---------------------------------------- */
+
+/* The items that have given ranks among all by score, where those of equal score
+ * may stand in for one another.
+ *
+ * Assumed: k different ranks, each below col->n, uniform among those of equal
+ * score; head holds the items of ranks 0 .. m - 1, equal scores by index; groups
+ * are those of the column, whose keys are right for all but the head, and there
+ * no smaller than the head's last; if m < col->n the groups' keys are all in
+ * use. col is not read if all ranks are below m. scratch holds
+ * dptk_items_scratch(k) words.
+ * Equivalent: item = np.lexsort((np.arange(n), -column))[rank]; but past the head,
+ * in a group of at least n / 4096 (rounded down), uniform ones in place of that order.
+ * Words: for each such rank in turn those of uniform integers below n, until one
+ * is an item of the group, not in the head and not taken.
+ * Cost: 4096 tries a rank at most, on average; one pass if a small group is hit. */
+size_t dptk_items_scratch(size_t k);
+int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups,
+               const int64_t *head, size_t m, const dptk_column *col, size_t k,
+               int64_t *scratch, int64_t *item);
+
 /* ---- discrete.c: integer noise -------------------------------------------- */
 
 /* P(x) proportional to exp(-|x| / scale), or to exp(-x^2 / (2 scale^2)). */

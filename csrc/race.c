@@ -148,14 +148,6 @@ double dptk_noise(int noise, double s, double s_error, double *error)
 
 /* ---- scores -------------------------------------------------------------- */
 
-static double key_double(int64_t key)
-{
-    int64_t bits = key >= 0 ? key : key ^ INT64_MAX;
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* (score of key - score of base) / divisor, relative error 3 * 2^-53. Integers
  * are subtracted as such, so that large counts keep their differences; doubles
  * whose difference overflows are halved first (not all, as half of a subnormal

@@ -6,6 +6,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0
 #error "the error bounds hold for doubles that are computed as doubles (SSE2, not x87)"
@@ -16,6 +17,15 @@
 #define LIBM_ERROR 0x1p-50
 #define LOG_ERROR LIBM_ERROR
 #define ERFC_ERROR 0x1p-49
+
+/* The double that has a key: see dptk_keys. */
+static inline double key_double(int64_t key)
+{
+    int64_t bits = key >= 0 ? key : key ^ INT64_MAX;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 static inline int next_word(dptk_rng *rng, uint64_t *word)
 {

@@ -18,6 +18,7 @@ from dptopk.errors import (
 )
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.gamma import gamma
+from dptopk.mechanisms.joint import count_sets, joint
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
 from dptopk.mechanisms.noisy_counts import noisy_counts
@@ -61,7 +62,9 @@ __all__ = [
     "UnknownDomainError",
     "accounting",
     "argtopk",
+    "count_sets",
     "gamma",
+    "joint",
     "limited_domain",
     "limited_domain_laplace",
     "noisy_counts",

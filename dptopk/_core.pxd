@@ -93,6 +93,44 @@ cdef extern from "dptk.h" nogil:
                          int noise, double error_factor, dptk_race_scratch *scratch,
                          int64_t *left, int64_t *item)
 
+    # ---- paths.c
+    size_t dptk_paths_scratch(size_t k, int rows)
+    int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_stair *stair,
+                   size_t *stairs, double *log_count, double *error)
+    ctypedef struct dptk_stair:
+        pass
+    size_t dptk_paths_mod_scratch(size_t k)
+    void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
+                        uint64_t *residue)
+
+    # ---- joint.c
+    ctypedef struct dptk_groups:
+        const int64_t *key
+        const int64_t *end
+        size_t n
+        int real
+    ctypedef struct dptk_joint_block:
+        double start
+        double width
+        double log_low
+        double log_high
+        uint64_t weight
+        int constant
+    int DPTK_JOINT_BLOCKS
+    size_t dptk_joint_scratch(size_t k, int sequence)
+    int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
+                            int64_t *scratch, dptk_joint_block *block, size_t *blocks,
+                            double *log_unit) nogil
+    int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
+                   int sequence, double error_factor, const dptk_joint_block *block,
+                   size_t blocks, double log_unit, int64_t *scratch, int64_t *rank) nogil
+
+    # ---- items.c
+    size_t dptk_items_scratch(size_t k)
+    int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups,
+                   const int64_t *head, size_t m, const dptk_column *col, size_t k,
+                   int64_t *scratch, int64_t *item)
+
     # ---- discrete.c
     int DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN
     int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,

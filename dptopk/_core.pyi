@@ -81,6 +81,34 @@ DISCRETE: dict[str, int]
 
 def discrete(source: Source, n: int, scale: float, noise: int) -> npt.NDArray[np.int64] | None: ...
 
+# ---- paths.c
+def paths(bound: npt.NDArray[np.int64]) -> tuple[float, float] | None: ...
+def paths_mod(bound: npt.NDArray[np.int64], prime: int) -> int: ...
+
+# ---- joint.c
+class Joint:
+    def __init__(
+        self,
+        key: npt.NDArray[np.int64],
+        end: npt.NDArray[np.int64],
+        k: int,
+        scale: float,
+        sequence: bool,
+        real: bool,
+    ) -> None: ...
+    def envelope(self) -> tuple[list[tuple[float, float, int, bool]], float] | None: ...
+    def draw(self, source: Source) -> npt.NDArray[np.int64] | None: ...
+
+# ---- items.c
+def items(
+    source: Source,
+    rank: npt.NDArray[np.int64],
+    key: npt.NDArray[np.int64],
+    end: npt.NDArray[np.int64],
+    head: npt.NDArray[np.int64],
+    column: npt.NDArray[Any] | None,
+) -> npt.NDArray[np.int64]: ...
+
 # ---- sparse_vector.c
 def sparse_vector(
     source: Source,

@@ -579,6 +579,127 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, bint fresh) excep
     return 0
 
 
+# ---- paths.c
+
+
+def paths(const int64_t[::1] bound):
+    """(logarithm of the number of paths, its error bound), or None if undecided."""
+    cdef size_t k = bound.shape[0], stairs
+    cdef double[::1] scratch = np.empty(dptk_paths_scratch(k, 0) + 4 * k)
+    cdef double log_count, error
+    cdef int status = dptk_paths(&bound[0], k, 0, &scratch[4 * k],
+                                 <dptk_stair *>&scratch[0], &stairs, &log_count, &error)
+    return None if status == DPTK_UNDECIDED else (log_count, error)
+
+
+def paths_mod(const int64_t[::1] bound, uint64_t prime):
+    """The number of paths modulo a prime between 2^53 and 2^61."""
+    cdef size_t k = bound.shape[0]
+    cdef uint64_t *scratch = <uint64_t *>scratch_words(dptk_paths_mod_scratch(k))
+    cdef uint64_t residue
+    with nogil:
+        dptk_paths_mod(&bound[0], k, prime, scratch, &residue)
+    free(scratch)
+    return residue
+
+
+# ---- joint.c
+
+
+cdef class Joint:
+    """The envelope of one call, and its working memory."""
+
+    cdef dptk_groups groups
+    cdef const int64_t[::1] key, end
+    cdef dptk_joint_block *block
+    cdef int64_t *scratch
+    cdef size_t k, blocks
+    cdef double scale, log_unit
+    cdef bint sequence
+    cdef int status
+
+    def __cinit__(self, const int64_t[::1] key, const int64_t[::1] end, size_t k, double scale,
+                  bint sequence, bint real):
+        self.key, self.end = key, end  # kept alive
+        self.groups.key = &key[0]
+        self.groups.end = &end[0]
+        self.groups.n = key.shape[0]
+        self.groups.real = real
+        self.k, self.scale, self.sequence = k, scale, sequence
+        self.block = <dptk_joint_block *>malloc(DPTK_JOINT_BLOCKS * sizeof(dptk_joint_block))
+        self.scratch = scratch_words(dptk_joint_scratch(k, sequence))
+        if self.block == NULL:
+            raise MemoryError
+        with nogil:
+            self.status = dptk_joint_envelope(&self.groups, k, scale, sequence, self.scratch,
+                                              self.block, &self.blocks, &self.log_unit)
+
+    def __dealloc__(self):
+        free(self.block)
+        free(self.scratch)
+
+    def envelope(self):
+        """([(start, width, weight, constant), ...], log_unit), or None: beyond doubles."""
+        cdef size_t i
+        if self.status != DPTK_OK:
+            return None
+        return [(self.block[i].start, self.block[i].width, self.block[i].weight,
+                 self.block[i].constant != 0) for i in range(self.blocks)], self.log_unit
+
+    def draw(self, Source source):
+        """The ranks, or None if undecided."""
+        cdef int status = self.status
+        cdef double factor = error_factor
+        cdef int64_t[::1] rank
+        if status != DPTK_OK:
+            return None
+        ranks = np.empty(self.k, dtype=np.int64)
+        rank = ranks
+        while True:
+            source.rewind()
+            with nogil:
+                status = dptk_joint(source.rng, &self.groups, self.k, self.scale, self.sequence,
+                                    factor, self.block, self.blocks, self.log_unit, self.scratch,
+                                    &rank[0])
+            if status != DPTK_TAPE_END:
+                return ranks if status == DPTK_OK else None
+            source.extend()
+
+
+# ---- items.c
+
+
+def items(Source source, const int64_t[::1] rank, const int64_t[::1] key, const int64_t[::1] end,
+          const int64_t[::1] head, column):
+    """The items of these ranks: dptk_items. The column may be None if all are in the head."""
+    cdef dptk_groups groups
+    cdef Py_buffer view
+    cdef dptk_column col
+    cdef int64_t[::1] out
+    cdef int64_t *scratch = NULL
+    cdef size_t k = rank.shape[0], m = head.shape[0]
+    cdef int status
+    groups.key, groups.end, groups.n, groups.real = &key[0], &end[0], key.shape[0], False
+    picks = np.empty(k, dtype=np.int64)
+    out = picks
+    if column is not None:
+        column_of(column, &view, &col)
+    try:
+        scratch = scratch_words(dptk_items_scratch(k))
+        while True:
+            source.rewind()
+            with nogil:
+                status = dptk_items(source.rng, &rank[0], &groups, &head[0], m, &col, k, scratch,
+                                    &out[0])
+            if status != DPTK_TAPE_END:
+                return picks
+            source.extend()
+    finally:
+        free(scratch)
+        if column is not None:
+            PyBuffer_Release(&view)
+
+
 # ---- discrete.c
 
 DISCRETE = {"laplace": DPTK_DISCRETE_LAPLACE, "gaussian": DPTK_DISCRETE_GAUSSIAN}

@@ -60,6 +60,7 @@ class Histogram:
 
     __slots__ = (
         "_column",
+        "_group_ends",
         "_groups",
         "_head",
         "_k_bar",
@@ -78,6 +79,7 @@ class Histogram:
     _n_items: int  # of a known domain
     _next_count: int  # the largest count that truncation left out
     _groups: tuple[np.ndarray, np.ndarray] | None
+    _group_ends: np.ndarray | None
     _k_bar: int | None
     _known_domain: bool
     _max_items_per_user: int | None
@@ -121,7 +123,7 @@ class Histogram:
         self._k_bar = k_bar
         self._next_count = next_count
         self._max_items_per_user = max_items_per_user
-        self._groups = None
+        self._groups = self._group_ends = None
         empty = np.empty(0, np.int64)
         self._head = (empty, empty) if head is None else head
         self._n_items = (0 if column is None else column.size) if n_items is None else n_items
@@ -427,6 +429,13 @@ class Histogram:
         return self._groups
 
     @property
+    def group_ends(self) -> np.ndarray:
+        """How many items have at least each of the distinct counts."""
+        if self._group_ends is None:
+            self._group_ends = np.cumsum(self.groups[1], dtype=np.int64)
+        return self._group_ends
+
+    @property
     def known_domain(self) -> bool:
         """Whether the items were fixed before the data was seen."""
         return self._known_domain
@@ -474,8 +483,8 @@ def as_histogram(counts: Any) -> Histogram:
     return Histogram.__new__(Histogram)._set(column)
 
 
-def known_histogram(counts: Any, mechanism: str) -> Histogram:
-    """Return `as_histogram(counts)` if it holds a full, known domain."""
+def known_histogram(counts: Any, mechanism: str, *, truncated: bool = False) -> Histogram:
+    """Return `as_histogram(counts)` if it holds a known domain, full unless `truncated`."""
     h = as_histogram(counts)
     if not h._known_domain:
         raise UnknownDomainError(
@@ -483,6 +492,6 @@ def known_histogram(counts: Any, mechanism: str) -> Histogram:
             "histogram's items were read off the data; give Histogram.from_events(..., domain=...) "
             "or use limited_domain"
         )
-    if h._k_bar is not None:
+    if h._k_bar is not None and not truncated:
         raise ValueError(f"{mechanism} needs all counts, and this histogram is truncated")
     return h

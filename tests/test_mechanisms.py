@@ -32,12 +32,13 @@ MECHANISMS = {
         counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
     ),
     "gamma": lambda counts=COUNTS, **changes: dp.gamma(counts, **{"k": 2, "epsilon": 1, **changes}),
+    "joint": lambda counts=COUNTS, **changes: dp.joint(counts, **{"k": 2, "epsilon": 1, **changes}),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
 }
 
-SCORED = ("peel", "noisy_max", "permute_and_flip", "oneshot")  # of counts or scores
+SCORED = ("peel", "noisy_max", "permute_and_flip", "oneshot", "joint")  # of counts or scores
 FULL_DOMAIN = (*SCORED, "gamma")
 LIMITED = ("limited_domain", "limited_domain_laplace")
 ANY_DOMAIN = (*LIMITED, "top_stable", "restricted_gumbel")
@@ -98,7 +99,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, TypeError, "largest must be True or False, got str", largest="no")
-            for m in FULL_DOMAIN if m != "peel"
+            for m in FULL_DOMAIN if m not in ("peel", "joint")
         ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
@@ -111,7 +112,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
-            for m in (*PURE_TOO, "gamma")
+            for m in (*PURE_TOO, "gamma", "joint")
         ),
         *(
             case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
@@ -143,7 +144,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, ValueError, f"{m} needs all counts", counts=dp.Histogram(COUNTS).truncate(3))
-            for m in FULL_DOMAIN
+            for m in FULL_DOMAIN if m != "joint"
         ),
         case("noisy_max", ValueError, "noise must be one of .*, laplace, got 'pink'", noise="pink"),
         case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
@@ -190,6 +191,15 @@ def case(mechanism, error, message, **changes):
         ),
         case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
              k_bar="secret"),
+        case("joint", ValueError, "k must be at most the number of items, 7; got 8", k=8,
+             counts=dp.Histogram(COUNTS).truncate(3)),
+        case("joint", ValueError, "k must be at most 1,000 for a set, got 1001", k=1001,
+             counts=np.arange(2000)),
+        case("joint", ValueError, "output must be one of set, sequence, got 'list'",
+             output="list"),
+        case("joint", TypeError, "output must be a string, got int", output=2),
+        case("joint", ValueError, r"counts must lie within 2\*\*1000 of each other",
+             counts=[1e308, -1e308]),
         case("gamma", ValueError, "epsilon is too small for so many items", epsilon=1e-20),
         case("permute_and_flip", ValueError,
              "method must be one of basic, advanced, optimal, got 'zcdp': it needs bounded-range",
@@ -243,6 +253,7 @@ def test_bad_input(mechanism, changes, error, message, monkeypatch):
     """Refused at the door: no random word is drawn for it."""
     if "rng" not in changes:
         monkeypatch.setattr(_core, "race", None)
+        monkeypatch.setattr(_core, "Joint", None)
     with pytest.raises(error, match=f"^{message}"):
         MECHANISMS[mechanism](**changes)
 

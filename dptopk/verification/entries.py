@@ -2,6 +2,7 @@
 
 from dptopk.verification import (
     gamma,
+    joint,
     limited_domain,
     limited_domain_laplace,
     noisy_counts,
@@ -27,6 +28,7 @@ ENTRIES: dict[str, Entry] = {
         permute_and_flip.ENTRY,
         oneshot.ENTRY,
         gamma.ENTRY,
+        joint.ENTRY,
         sparse_vector.ENTRY,
         stable_release.ENTRY,
         top_stable.ENTRY,
