@@ -275,6 +275,23 @@ def test_the_noise_of_smaller_variance_is_chosen():
     assert counted(range(7)).parameters["counts_noise"] == "laplace"
 
 
+def test_delta_does_not_depend_on_how_many_were_picked():
+    """Else one release would be priced below what all that might have come out cost."""
+    budget = {"epsilon": 1.0, "delta": 1e-3}
+    for k, bound, spent in [(1, None, 0.0), (7, None, 1e-3), (7, 1, 0.0), (None, None, 1e-3)]:
+        found = set()
+        for picked in range(1 + (k or 1)):
+            parameters = {} if k is None else {"k": k}
+            release = release_of(range(picked), complete=picked == k, parameters=parameters)
+            release = dp.noisy_counts(release, COUNTS, max_items_per_user=bound, **budget)
+            found.add((release.cost.delta, release.parameters["counts_delta"]))
+            if picked == 1:
+                assert release.parameters["counts_noise"] == "laplace"
+        ((total, own),) = found
+        assert own == spent
+        assert total == pytest.approx(1e-7 + spent, rel=1e-15)
+
+
 def test_counts_at_the_end_of_the_range_do_not_wrap():
     release = counted([0, 1], h=np.array([2**63 - 1, 0]), epsilon=1e-6, rng=SeededRng(3))
     assert release.counts[0] > 2**62

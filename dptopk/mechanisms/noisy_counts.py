@@ -48,7 +48,8 @@ def noisy_counts(
     epsilon : float
         What the counts cost, all together, on top of the release.
     delta : float, default 0
-        Their delta. Laplace noise leaves it unspent.
+        Their delta. Laplace noise leaves it unspent, where it is the choice for
+        every number of items that might have been picked.
     noise : {"laplace", "gaussian"}, optional
         By default the one of smaller variance; Laplace if delta is 0.
     max_items_per_user : int, optional
@@ -83,8 +84,9 @@ def noisy_counts(
     and max_items_per_user: Laplace noise of scale m / epsilon is epsilon-DP;
     for Gaussian noise see `dptopk.discrete.gaussian_sigma`.
 
-    The price is fixed beforehand, so a release of no items, of which nothing
-    is counted and for which nothing is drawn, is charged too.
+    The price is fixed beforehand, whatever was picked. So a release of no items,
+    of which nothing is counted and for which nothing is drawn, is charged too; and
+    delta, where Laplace noise is chosen since few of the k items came out.
 
     An item that a full histogram of an unknown domain does not have counts 0.
     A release by truncated counts holds kept items only; one that was not
@@ -110,9 +112,14 @@ def noisy_counts(
     _check_release(release)
     h = as_histogram(h)
     counts = _counts_of(release, h)
-    bounds = [len(release), max_items_per_user, h.max_items_per_user]
-    moved = max(1, min(bound for bound in bounds if bound is not None))
-    noise, scale, spent = calibrate_counts(epsilon, delta, moved, noise)
+    bounds = [b for b in (max_items_per_user, h.max_items_per_user) if b is not None]
+    moved = max(1, min([len(release), *bounds]))
+    asked, (noise, scale, spent) = noise, calibrate_counts(epsilon, delta, moved, noise)
+    if spent < delta:
+        # Laplace noise, as so few were picked: with the most there might have been, too?
+        most = release.parameters.get("k")
+        if most is None or calibrate_counts(epsilon, delta, min([most, *bounds]), asked)[2]:
+            spent = delta
     cost = total_cost(release.cost, epsilon, delta, spent, THEOREMS[noise].format(moved))
     private = True
     if counts.size:

@@ -27,8 +27,11 @@ TAPE_EPSILON = 2.5
 Picks = tuple[int, ...]
 
 
-def _law(k: int, *, epsilon: float = EPSILON, monotone: bool = True) -> Law:
-    return partial(gamma.law, k=k, epsilon=epsilon, monotone=monotone)
+BOTH_WAYS: dict[str, Any] = {"monotone": False, "max_count": 2}
+
+
+def _law(k: int, **changes: Any) -> Law:
+    return partial(gamma.law, k=k, **{"epsilon": EPSILON, "monotone": True, **changes})
 
 
 def _private(k: int, epsilon: float) -> PrivacyCheck:
@@ -40,8 +43,8 @@ def _private(k: int, epsilon: float) -> PrivacyCheck:
     )
 
 
-def _not_private(label: str, law: Law) -> PrivacyCheck:
-    return PrivacyCheck(label, law, (Claim(EPSILON),), items=ITEMS)
+def _not_private(label: str, law: Law, **domain: Any) -> PrivacyCheck:
+    return PrivacyCheck(label, law, (Claim(EPSILON),), items=ITEMS, **domain)
 
 
 # ---- broken laws
@@ -62,9 +65,10 @@ def _rounded_down() -> Any:
     return np.diff(stats.gamma.cdf(np.arange(100), ITEMS + 1, scale=1 / EPSILON))
 
 
-def _two_for_one(counts: Counts) -> Any:
-    """Let a user move counts by 2, as if it were 1."""
-    return _law(2)(tuple(2 * count for count in counts))
+def _by_two(**changes: Any) -> Law:
+    """Let a user move counts by 2."""
+    law = _law(2, **changes)
+    return lambda counts: law(tuple(2 * count for count in counts))
 
 
 # ---- samplers
@@ -133,11 +137,22 @@ ENTRY = Entry(
     "gamma",
     checks=(
         *(_private(k, epsilon) for k in (1, 2, 4) for epsilon in (0.25, EPSILON, 4.0)),
-        PrivacyCheck(  # counts move one way: twice the noise that they need
-            "k=2, the noise of general scores",
-            _law(2, monotone=False),
-            (Claim(EPSILON),),
+        *(
+            PrivacyCheck(
+                f"k={k}, scores that move both ways",
+                _law(k, monotone=False),
+                (Claim(EPSILON, attains=0.9999),),
+                items=ITEMS,
+                **BOTH_WAYS,
+            )
+            for k in (1, 2)
+        ),
+        PrivacyCheck(
+            "k=2, counts moved by 2, sensitivity 2",
+            _by_two(sensitivity=2.0),
+            (Claim(EPSILON, attains=0.9999),),
             items=ITEMS,
+            max_count=2,
         ),
         _sampler("gamma(), k=2", _public, sees=_law(2, epsilon=1.05 * EPSILON)),
         _tape_check("gamma() and its twin on the same tapes", _kernel, 200),
@@ -148,7 +163,8 @@ ENTRY = Entry(
         _not_private("the radius fixed to its mean", _with_radius(_mean_only())),
         _not_private("(2 tau + 1)^(d - 1)", _with_radius(radius_law(ITEMS - 1, EPSILON))),
         _not_private("a continuous radius, rounded down", _with_radius(_rounded_down())),
-        _not_private("sensitivity 2 charged as 1", _two_for_one),
+        _not_private("sensitivity 2 charged as 1", _by_two(), max_count=2),
+        _not_private("noise of counts, scores that move both ways", _law(2), **BOTH_WAYS),
         _sampler("noise 5% too small, drawn", partial(_naive, epsilon=1.05 * EPSILON)),
         _sampler("a radius for each item, drawn", _radius_each),
         _sampler("ties by item, drawn", _ties_by_item),
