@@ -101,6 +101,7 @@ def noisy_max(
         mechanism="noisy_max",
         private=private,
         parameters={
+            "k": 1,
             "noise": noise,
             "largest": bool(largest),
             "scale": scale,
