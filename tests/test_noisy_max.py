@@ -164,7 +164,7 @@ def test_scale_and_cost():
     assert release.mechanism == "noisy_max"
     assert release.parameters["scale"] == pytest.approx(6.0)
     assert dict(release.parameters) == {
-        "noise": "exponential", "largest": True, "scale": release.parameters["scale"],
+        "k": 1, "noise": "exponential", "largest": True, "scale": release.parameters["scale"],
         "sensitivity": 3.0, "monotone": True, "n_items": 2,
     }  # fmt: skip
     general = dp.noisy_max([3.0, 900.0], epsilon=0.5, sensitivity=3)
