@@ -6,9 +6,15 @@ came out and what it cost.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from dptopk import accounting, utility
+from dptopk import accounting, ranking, utility
 from dptopk.argtopk import argtopk
-from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
+from dptopk.errors import (
+    DptopkError,
+    RandomnessError,
+    SourceError,
+    StatementError,
+    UnknownDomainError,
+)
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
@@ -18,6 +24,7 @@ from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.permute_and_flip import permute_and_flip
+from dptopk.ranking import rank_pairs
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
@@ -35,6 +42,7 @@ __all__ = [
     "Release",
     "SeededRng",
     "SourceError",
+    "StatementError",
     "UnknownDomainError",
     "accounting",
     "argtopk",
@@ -46,6 +54,8 @@ __all__ = [
     "oneshot",
     "peel",
     "permute_and_flip",
+    "rank_pairs",
+    "ranking",
     "utility",
     "verify",
 ]

@@ -24,3 +24,11 @@ class TapeEndError(DptopkError, RuntimeError):
 
 class SourceError(DptopkError, ValueError):
     """A file, table or column that cannot be read as user-item events."""
+
+
+class StatementError(DptopkError, ValueError):
+    """What the caller stated about the data beforehand does not hold of it.
+
+    That it was raised is not covered by any privacy guarantee: it tells that
+    much about the data. No message says more than that.
+    """

@@ -21,6 +21,7 @@ LAYERS = [
     ["discrete"],
     ["release"],
     ["mechanisms"],
+    ["ranking"],
     ["verification"],
     ["verify"],
     ["cli"],
