@@ -346,7 +346,9 @@ def _scores(table: Any, plan: Plan, *, check_rho: bool) -> np.ndarray:
             raise refused
     elif not plan.restart and chain.closed_classes(steps) > 1:
         raise refused
-    scores, moved = chain.stationary(steps / float(total), plan.restart, plan.tolerance)
+    # As near as doubles come; what the noise accounts for is less, and is what counts.
+    rounding, _ = accuracy(table.shape[0], plan.degree, plan.comparisons_per_pair)
+    scores, moved = chain.stationary(steps / float(total), plan.restart, float(4 * rounding))
     if not moved <= plan.tolerance:
         raise ArithmeticError(
             "the stationary distribution cannot be computed to the accuracy that the noise "

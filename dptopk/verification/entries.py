@@ -8,6 +8,7 @@ from dptopk.verification import (
     oneshot,
     peel,
     permute_and_flip,
+    ranking,
 )
 from dptopk.verification.registry import Entry
 
@@ -21,5 +22,6 @@ ENTRIES: dict[str, Entry] = {
         noisy_max.ENTRY,
         permute_and_flip.ENTRY,
         oneshot.ENTRY,
+        ranking.ENTRY,
     )
 }
