@@ -77,7 +77,7 @@ def transition_matrix(wins: Any, *, degree: int, comparisons_per_pair: int) -> A
 def walk(table: Any, total: int) -> Any:
     """Return `total` times the transition matrix, in integers: csr_array of int64."""
     losses = np.asarray(table.sum(axis=0), dtype=np.int64).ravel()
-    stays = sparse.csr_array(sparse.diags_array(total - losses, dtype=np.int64))
+    stays = sparse.csr_array(sparse.diags(total - losses, dtype=np.int64))
     return sparse.csr_array(table.T) + stays
 
 
@@ -195,11 +195,17 @@ def _checked_chain(transition: Any) -> Any:
 
 def closed_classes(chain: Any) -> int:
     """Return how many sets of states there are that the chain never leaves, none in another."""
+    return len(_closed_states(chain))
+
+
+def _closed_states(chain: Any) -> npt.NDArray[np.int64]:
+    """Return one state of each of them."""
     n, label = csgraph.connected_components(chain, directed=True, connection="strong")
     edges = chain.tocoo()
-    rows, columns = edges.coords
+    rows, columns = edges.row, edges.col
     leaves = (label[rows] != label[columns]) & (edges.data > 0)
-    return int(n - np.unique(label[rows[leaves]]).size)
+    closed = np.setdiff1d(np.arange(n), label[rows[leaves]])
+    return np.array([(label == one).argmax() for one in closed], dtype=np.int64)
 
 
 def stationary(chain: Any, restart: float, tolerance: float) -> tuple[Array, float]:
@@ -212,7 +218,7 @@ def stationary(chain: Any, restart: float, tolerance: float) -> tuple[Array, flo
         if moved <= tolerance:
             return place, moved
         place = after
-    solved = _solved(back, place, restart)
+    solved = _solved(back, restart)
     for _ in range(3):  # a step also smooths the roundings of the solver
         if solved is None:
             break
@@ -231,22 +237,22 @@ def _step(back: Any, place: Array, restart: float) -> tuple[Array, float]:
     return after / after.sum(), float(np.abs(after - place).sum())
 
 
-def _solved(back: Any, place: Array, restart: float) -> Array | None:
+def _solved(back: Any, restart: float) -> Array | None:
     """Solve for the stationary distribution by sparse LU; None if that fails."""
     n = back.shape[0]
-    one = sparse.eye_array(n, format="csc")
+    one = sparse.csc_array(sparse.identity(n))
     try:
         if restart:
             system = sparse.csc_array(one - (1.0 - restart) * back)
-            solved = linalg.spsolve(system, np.full(n, restart / n))
+            solved = linalg.splu(system).solve(np.full(n, restart / n))
         else:
-            # One state has weight 1: one that is visited, so that all others follow from it.
-            fixed = int(place.argmax())
+            # One state has weight 1: one that is come back to, so that all others follow from it.
+            fixed = int(_closed_states(back.T)[0])
             others = np.delete(np.arange(n), fixed)
             column = sparse.csc_array(back)[:, [fixed]].toarray().ravel()
             system = sparse.csc_array((one - back)[others][:, others])
             solved = np.ones(n)
-            solved[others] = linalg.spsolve(system, column[others])
+            solved[others] = linalg.splu(system).solve(column[others])
     except (RuntimeError, MemoryError):
         return None
     solved = np.maximum(solved, 0.0)
@@ -260,7 +266,7 @@ def _solved(back: Any, place: Array, restart: float) -> Array | None:
 def overlap_work(chain: Any) -> int:
     """Return about how many operations `least_overlap` takes: from the sparsity alone."""
     n = chain.shape[0]
-    sizes = np.bincount(chain.tocoo().coords[1], minlength=n).astype(np.float64)
+    sizes = np.bincount(chain.tocoo().col, minlength=n).astype(np.float64)
     return int(min(float((sizes**2).sum()), float(n) ** 3 / DENSE))
 
 

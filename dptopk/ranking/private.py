@@ -93,8 +93,8 @@ def rank_pairs(
     Returns
     -------
     Release
-        By "laplace" in order, with noisy scores: ``counts`` in units of
-        ``parameters["unit"]``. By the others a set without scores.
+        By "laplace" in order, with noisy scores: ``counts`` over
+        ``parameters["grid"]``. By the others a set without scores.
 
     Raises
     ------
@@ -144,13 +144,13 @@ def rank_pairs(
     check_rho = boolean("check_rho", check_rho)
     table, labels = read_table(wins, winner=winner, loser=loser, items=items)
     n_items = table.shape[0]
-    options: dict[str, Any] = {
-        "k": k, "epsilon": epsilon, "delta": delta, "degree": degree, "rho": rho,
-        "comparisons_per_pair": comparisons_per_pair, "restart": restart, "method": method,
-    }  # fmt: skip
-    complete = is_complete(table)
-    plan = calibrate(n_items, complete=complete, **options)
-    table = checked_table(table, degree=plan.degree, comparisons_per_pair=plan.comparisons_per_pair)
+    degree = integer("degree", degree)
+    comparisons = integer("comparisons_per_pair", comparisons_per_pair)
+    table = checked_table(table, degree=degree, comparisons_per_pair=comparisons)
+    plan = calibrate(
+        n_items, complete=is_complete(table), k=k, epsilon=epsilon, delta=delta, degree=degree,
+        comparisons_per_pair=comparisons, rho=rho, restart=restart, method=method,
+    )  # fmt: skip
     scores = _scores(table, plan, check_rho=check_rho)
     parameters = {
         "k": plan.k,
@@ -181,7 +181,7 @@ def rank_pairs(
         private=private,
         parameters={
             **parameters,
-            "unit": 1 / plan.grid,
+            "grid": plan.grid,
             "scale": plan.scale / plan.grid,
             "counts_noise": "laplace",
             "counts_scale": plan.scale,

@@ -64,10 +64,10 @@ def _matrix(wins: Any) -> Any:
         raise ValueError("wins must be a square matrix")
     if matrix.shape[0] < 2:
         raise ValueError(f"wins must be of at least 2 items, got {matrix.shape[0]}")
-    matrix = sparse.csr_array(matrix)
+    matrix = sparse.csr_array(matrix.astype(np.int64))  # what is past it becomes negative
     if matrix.nnz and (matrix.data.min() < 0 or int(matrix.data.max()) > MOST_TOTAL):
         raise ValueError("wins must be from 0 to 2**52")
-    return matrix.astype(np.int64)
+    return matrix
 
 
 def checked_table(wins: Any, *, degree: int, comparisons_per_pair: int) -> Any:

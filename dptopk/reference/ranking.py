@@ -88,7 +88,7 @@ def transition_matrix(
     matrix = []
     for i in range(n):
         row = [Fraction(wins[j][i], total) if j != i else Fraction(0) for j in range(n)]
-        row[i] = 1 - sum(row)
+        row[i] = 1 - sum(row, Fraction(0))
         matrix.append([(1 - chance) * p + chance / n for p in row])
     return matrix
 
@@ -136,7 +136,7 @@ def ergodicity_coefficient(transition: Matrix) -> Fraction:
     """Return half of the largest L1 distance of two rows, pair by pair."""
     pairs = itertools.combinations(transition, 2)
     distances = (sum(abs(p - q) for p, q in zip(a, b, strict=True)) for a, b in pairs)
-    return max(distances, default=Fraction(0)) / 2
+    return Fraction(max(distances, default=0)) / 2
 
 
 def sensitivity(
@@ -144,7 +144,7 @@ def sensitivity(
 ) -> Fraction:
     """Return the bound of the L1 distance, see above."""
     stays = 1 - Fraction(restart)
-    return 2 * stays / (degree * comparisons_per_pair * (1 - stays * Fraction(rho)))
+    return Fraction(2) * stays / (degree * comparisons_per_pair * (1 - stays * Fraction(rho)))
 
 
 def outcomes(

@@ -47,7 +47,7 @@ class Graph:
         )
 
     @property
-    def stated(self) -> dict[str, int]:
+    def stated(self) -> dict[str, Any]:
         """What the caller states of it."""
         return {"degree": self.degree, "comparisons_per_pair": self.comparisons_per_pair}
 
