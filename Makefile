@@ -39,7 +39,8 @@ san: .venv/dev
 		--build-base build/san-work --build-lib build/san
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/san \
-		$(BIN)/pytest -p no:cacheprovider tests/test_argtopk.py tests/test_race.py tests/test_rng.py
+		$(BIN)/pytest -p no:cacheprovider tests/test_argtopk.py tests/test_race.py tests/test_rng.py \
+		tests/test_discrete.py tests/test_sparse_vector.py
 
 dist: .venv/dev
 	rm -rf dist build/fresh

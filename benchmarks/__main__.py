@@ -1,5 +1,7 @@
 """``python -m benchmarks [--quick] [NAME...]``: the performance table.
 
+Without names all but ``compare``, which needs other libraries.
+
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
 ratios less so. Exit code 1 if a target is missed.
@@ -8,16 +10,33 @@ ratios less so. Exit code 1 if a target is missed.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 
 import rich.console
 import rich.table
 
-from benchmarks import bench_cut, bench_mechanisms, bench_ranking
+from benchmarks import (
+    bench_compare,
+    bench_cut,
+    bench_framework,
+    bench_mechanisms,
+    bench_noise,
+    bench_ranking,
+    bench_thresholds,
+)
 from dptopk import _core
 from dptopk.verification.tapes import LEVELS
 
-BENCHES = {"cut": bench_cut, "mechanisms": bench_mechanisms, "ranking": bench_ranking}
+BENCHES = {
+    "cut": bench_cut,
+    "mechanisms": bench_mechanisms,
+    "noise": bench_noise,
+    "thresholds": bench_thresholds,
+    "framework": bench_framework,
+    "compare": bench_compare,
+    "ranking": bench_ranking,
+}
 
 
 def main() -> int:
@@ -34,12 +53,15 @@ def main() -> int:
         _core.simd_set(args.simd)
     table = rich.table.Table("work", "ms", "against", "ms", "ratio or value", "target", "met")
     missed = 0
-    for name in args.names or BENCHES:
+    console = rich.console.Console(width=160)
+    for name in args.names or [name for name in BENCHES if name != "compare"]:
+        for results in getattr(BENCHES[name], "tables", lambda quick: ())(args.quick):
+            console.print(results)
         for row in BENCHES[name].rows(args.quick):
             missed += row.met is False
             table.add_row(
                 row.work,
-                f"{row.ours_ms:.3g}",
+                "" if math.isnan(row.ours_ms) else f"{row.ours_ms:.3g}",
                 row.baseline,
                 "" if row.baseline_ms is None else f"{row.baseline_ms:.3g}",
                 f"{row.ratio:,.3g}" if row.ratio < 1000 else f"{row.ratio:,.0f}",
@@ -47,7 +69,7 @@ def main() -> int:
                 {True: "yes", False: "NO", None: ""}[row.met],
             )
     level = LEVELS[_core.simd_get()]
-    rich.console.Console(width=160).print(table, f"SIMD level: {level}", sep="\n")
+    console.print(table, f"SIMD level: {level}", sep="\n")
     return 1 if missed else 0
 
 

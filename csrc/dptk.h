@@ -160,11 +160,12 @@ int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
 
 /* Noise laws. The j-th largest of n iid noises with CDF F is F^-1(exp(-S_j)),
  * S_1 < S_2 < ... the race S_j = S_(j-1) + Exp(1) / (n - j + 1). */
-enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN };
+enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM };
 
 /* F^-1(exp(-S)) for an S within s_error of s, and an absolute error bound of it;
  * INFINITY where nothing is known. All noises have scale 1: the Gaussian one is
- * the standard normal.
+ * the standard normal, the uniform one lies in (-2, 0), as a number that is added
+ * to all noises changes no order and this one leaves the largest near 0.
  *
  * Assumed: 0 < s < INFINITY, s_error >= 0.
  * Cost: 10 to 100 ns. */
@@ -268,6 +269,35 @@ int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error
 int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                      double error_factor, dptk_race_scratch *scratch, int64_t *left,
                      int64_t *item);
+
+/* ---- sparse_vector.c: tests against one noisy threshold ------------------ */
+
+/* Queries, and the threshold base + offset that they are tested against. */
+typedef struct dptk_tests {
+    const int64_t *integer;  /* the queries: integers; ... */
+    const double *real;      /* ... or, unless NULL, doubles: then base is 0 */
+    int64_t base;
+    double offset;
+    double threshold_scale, query_scale; /* of the Laplace noises */
+    uint64_t threshold_word; /* the one the threshold's noise is made of */
+    int above;               /* whether a hit is above the threshold, or below */
+} dptk_tests;
+
+/* Test queries from *tested on, until n are tested or `hits` of them have hit.
+ *
+ * Assumed: queries and offset are finite, scales finite and > 0 (the threshold's
+ * may be 0: no noise on it); hit has n places.
+ * Equivalent: noisy = query[i] + query_scale * laplace[i]
+ *             hit[i] = (noisy > base + offset + threshold_scale * laplace_0) == above
+ * Words: one a query. Bit 0 is the sign of a noise (1: negative), the other 63
+ * the first of the U of its size -ln(1 - U).
+ * error_factor: 1; tests widen the error bounds with more.
+ * Outputs: hit[i] for those tested, and *tested, how many are. After any status
+ * but DPTK_OK the run can go on from there; with DPTK_UNDECIDED the word of
+ * query *tested has not been read.
+ * Cost: one pass; a logarithm only for queries near the threshold. */
+int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t hits,
+                       double error_factor, size_t *tested, uint8_t *hit);
 
 /* ---- adaptive.c: composition of adaptive bounded-range steps ------------- */
 

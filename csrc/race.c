@@ -21,7 +21,6 @@
 
 #define TAIL (-1)
 #define STOPPER (-2)
-#define LEAVE_OUT 2.0 /* see block_end */
 
 /* ---- noise laws ---------------------------------------------------------- */
 
@@ -124,11 +123,22 @@ static double gaussian(double s, double s_error, double *error)
     return value;
 }
 
+/* 2 (e^-S - 1): from s/2 on the slope is at most 2 e^(-s/2) < 2 / (1 + s/2),
+ * and anywhere at most 2. */
+static double uniform(double s, double s_error, double *error)
+{
+    const double value = 2.0 * expm1(-s);
+    const double slope = s_error < 0.5 * s ? 2.0 / (1.0 + 0.5 * s) : 2.0;
+    *error = slope * (1.0 + 0x1p-9) * s_error + LIBM_ERROR * fabs(value);
+    return value;
+}
+
 static const law LAWS[] = {
     [DPTK_GUMBEL] = gumbel,
     [DPTK_EXPONENTIAL] = exponential_noise,
     [DPTK_LAPLACE] = laplace,
     [DPTK_GAUSSIAN] = gaussian,
+    [DPTK_UNIFORM] = uniform,
 };
 
 double dptk_noise(int noise, double s, double s_error, double *error)
@@ -323,12 +333,12 @@ static double below(const race *r, size_t a, size_t b)
     return -scaled_difference(r->key[b], r->key[a], r->real, r->scale);
 }
 
-/* About exp(gap - LEAVE_OUT) items, at least 1: that many, the first of them `gap`
- * below the k-th largest score, are expected to show exp(-LEAVE_OUT) noises that
- * reach it. 2^x by its chords, which no two machines round differently. */
+/* About exp(gap) items, at least 1: that many, the first of them `gap` below the
+ * k-th largest score, are expected to show at most one noise that reaches it. 2^x
+ * by its chords, which no two machines round differently. */
 static size_t size_far_below(double gap, size_t most)
 {
-    const double x = (gap - LEAVE_OUT) * 1.4375, whole = floor(x);
+    const double x = gap * 1.4375, whole = floor(x);
     double size;
     if (!(x > 0.0)) return 1;
     if (x >= 62.0) return most;
@@ -339,7 +349,7 @@ static size_t size_far_below(double gap, size_t most)
 /* Where the block that starts at head position `start` ends. Blocks span at
  * most half a scale, so a look into one is seldom in vain (e^(1/2) Gumbel
  * looks a pick). But past the first k items, where it takes more items than
- * that to expect a look at all, they are one block. The partition changes the
+ * that to expect a look, they are one block. The partition changes the
  * cost, never the law. */
 static size_t block_end(const race *r, size_t start, size_t k)
 {

@@ -10,12 +10,15 @@ from dptopk import accounting, ranking, utility
 from dptopk.argtopk import argtopk
 from dptopk.errors import (
     DptopkError,
+    ExhaustedError,
+    MechanismError,
     RandomnessError,
     SourceError,
     StatementError,
     UnknownDomainError,
 )
 from dptopk.histogram import Histogram
+from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
 from dptopk.mechanisms.noisy_counts import noisy_counts
@@ -24,8 +27,18 @@ from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.permute_and_flip import permute_and_flip
+from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
+from dptopk.mechanisms.top_stable import top_stable
 from dptopk.ranking import rank_pairs
-from dptopk.release import Cost, Release
+from dptopk.release import Answers, Cost, Release
+from dptopk.restricted import (
+    restricted,
+    restricted_gumbel,
+    restricted_normal,
+    restricted_oneshot,
+    restricted_permute_and_flip,
+)
 from dptopk.rng import SeededRng
 from dptopk.verify import verify
 
@@ -35,17 +48,23 @@ except PackageNotFoundError:  # a source tree that was built in place
     __version__ = "unknown"
 
 __all__ = [
+    "Answers",
     "Cost",
     "DptopkError",
+    "ExhaustedError",
     "Histogram",
+    "MechanismError",
     "RandomnessError",
     "Release",
     "SeededRng",
     "SourceError",
+    "SparseVector",
+    "StableQueries",
     "StatementError",
     "UnknownDomainError",
     "accounting",
     "argtopk",
+    "gamma",
     "limited_domain",
     "limited_domain_laplace",
     "noisy_counts",
@@ -56,6 +75,15 @@ __all__ = [
     "permute_and_flip",
     "rank_pairs",
     "ranking",
+    "restricted",
+    "restricted_gumbel",
+    "restricted_normal",
+    "restricted_oneshot",
+    "restricted_permute_and_flip",
+    "sparse_vector",
+    "stable_queries",
+    "stable_release",
+    "top_stable",
     "utility",
     "verify",
 ]

@@ -63,7 +63,7 @@ cdef extern from "dptk.h" nogil:
                         int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy)
 
     # ---- race.c
-    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_STOP
+    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM, DPTK_STOP
     double dptk_noise(int noise, double s, double s_error, double *error)
     ctypedef struct dptk_field:
         const int64_t *key
@@ -97,6 +97,19 @@ cdef extern from "dptk.h" nogil:
     int DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN
     int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
                       int64_t *out)
+
+    # ---- sparse_vector.c
+    ctypedef struct dptk_tests:
+        const int64_t *integer
+        const double *real
+        int64_t base
+        double offset
+        double threshold_scale
+        double query_scale
+        uint64_t threshold_word
+        int above
+    int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t hits,
+                           double error_factor, size_t *tested, uint8_t *hit)
 
     # ---- adaptive.c
     size_t dptk_adaptive_scratch(size_t m, size_t capacity)

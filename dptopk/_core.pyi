@@ -81,6 +81,21 @@ DISCRETE: dict[str, int]
 
 def discrete(source: Source, n: int, scale: float, noise: int) -> npt.NDArray[np.int64] | None: ...
 
+# ---- sparse_vector.c
+def sparse_vector(
+    source: Source,
+    queries: npt.NDArray[Any],
+    base: int,
+    offset: float,
+    threshold_scale: float,
+    query_scale: float,
+    threshold_word: int,
+    above: bool,
+    hits: int,
+    hit: npt.NDArray[np.uint8],
+    tested: int = 0,
+) -> tuple[int, bool]: ...
+
 # ---- adaptive.c
 def adaptive(
     steps: int, m: int, capacity: int, range_: float, floor_: float

@@ -454,6 +454,7 @@ NOISES = {
     "exponential": DPTK_EXPONENTIAL,
     "laplace": DPTK_LAPLACE,
     "gaussian": DPTK_GAUSSIAN,
+    "uniform": DPTK_UNIFORM,
 }
 
 
@@ -603,6 +604,66 @@ def discrete(Source source, size_t n, double scale, int noise):
             break
         source.extend()
     return values if status == DPTK_OK else None
+
+
+# ---- sparse_vector.c
+
+
+def sparse_vector(Source source, queries, int64_t base, double offset, double threshold_scale,
+                  double query_scale, uint64_t threshold_word, bint above, size_t hits,
+                  uint8_t[::1] hit, size_t tested=0):
+    """Return (tested, undecided): dptk_sparse_vector from query `tested` on.
+
+    Queries are int64 or float64. If undecided, the next word is that of query
+    `tested`. Words of earlier queries are forgotten along the way.
+    """
+    cdef dptk_tests tests
+    cdef const int64_t[::1] integer
+    cdef const double[::1] real
+    cdef size_t n = len(queries), before
+    cdef double factor = error_factor
+    cdef int status
+    if <size_t>hit.shape[0] < n:
+        raise ValueError("there must be a place for each query")
+    tests.integer = NULL
+    tests.real = NULL
+    if n == 0:
+        return 0, False
+    if queries.dtype.kind == "f":
+        real = queries
+        tests.real = &real[0]
+    else:
+        integer = queries
+        tests.integer = &integer[0]
+    tests.base = base
+    tests.offset = offset
+    tests.threshold_scale = threshold_scale
+    tests.query_scale = query_scale
+    tests.threshold_word = threshold_word
+    tests.above = above
+    while True:
+        before = tested
+        if n - tested < KEEP_GIL:
+            status = dptk_sparse_vector(source.rng, &tests, n, hits, factor, &tested, &hit[0])
+        else:
+            with nogil:
+                status = dptk_sparse_vector(source.rng, &tests, n, hits, factor, &tested,
+                                            &hit[0])
+        if status != DPTK_TAPE_END:
+            return tested, status == DPTK_UNDECIDED
+        hits -= <size_t>sum_of(&hit[before], tested - before)
+        if tested == before:
+            source.extend()
+        else:
+            source.begin()
+
+
+cdef size_t sum_of(const uint8_t *hit, size_t n) noexcept nogil:
+    """How many of them are 1."""
+    cdef size_t i, total = 0
+    for i in range(n):
+        total += hit[i]
+    return total
 
 
 # ---- adaptive.c

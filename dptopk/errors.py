@@ -18,12 +18,25 @@ class RandomnessError(DptopkError, RuntimeError):
     """No secure source of random bits: nothing was drawn and nothing released."""
 
 
+class ExhaustedError(DptopkError, RuntimeError):
+    """All the hits or answers that a budget pays for have been given: nothing was drawn."""
+
+
 class TapeEndError(DptopkError, RuntimeError):
     """A fixed tape of random words (tests only) was read to its end."""
 
 
 class SourceError(DptopkError, ValueError):
     """A file, table or column that cannot be read as user-item events."""
+
+
+class MechanismError(DptopkError, RuntimeError):
+    """A mechanism handed in by the caller failed, or returned what it must not.
+
+    Whether that happens may depend on the data, so the budget of the call is
+    spent. The message says which rule was broken and no more: call the
+    mechanism on counts that are made up to see why.
+    """
 
 
 class StatementError(DptopkError, ValueError):

@@ -11,7 +11,7 @@ import numpy as np
 from dptopk._validate import probability
 from dptopk.discrete import margin
 
-__all__ = ["Cost", "Release"]
+__all__ = ["Answers", "Cost", "Release"]
 
 
 class Cost(NamedTuple):
@@ -229,3 +229,98 @@ class Release:
 
 def _tuple(array: np.ndarray | None) -> tuple[int, ...] | None:
     return None if array is None else tuple(array.tolist())
+
+
+class Answers:
+    """What tests of queries released, one after the other. Immutable.
+
+    Attributes
+    ----------
+    bits : numpy.ndarray of bool, shape (n,)
+        One for each query that was tested, in order: True for a hit of
+        `sparse_vector`, or for a stable query, whose value came out.
+    values : tuple or None
+        In the same order the value released, or None where there is none;
+        None altogether if no values were asked for.
+    exhausted : bool
+        Whether it stopped because all was used up that the cost pays for;
+        otherwise the queries ended first.
+    cost : Cost
+        What the release costs, wherever it stopped.
+    mechanism : str
+        The mechanism's name.
+    private : bool
+        False if the random bits were not secure (`SeededRng` and the like).
+    parameters : mapping
+        The public parameters.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> dp.sparse_vector([3, 900, 5], threshold=400, epsilon=2.0)
+    <Answers to 2 by sparse_vector: True at [1], exhausted; epsilon=2, delta=0>
+    """
+
+    bits: np.ndarray
+    values: tuple[Any, ...] | None
+    exhausted: bool
+    cost: Cost
+    mechanism: str
+    private: bool
+    parameters: Mapping[str, Any]
+
+    def __init__(
+        self,
+        *,
+        bits: np.ndarray,
+        values: tuple[Any, ...] | None,
+        exhausted: bool,
+        cost: Cost,
+        mechanism: str,
+        private: bool,
+        parameters: dict[str, Any],
+    ):
+        bits.flags.writeable = False
+        self.__dict__.update(
+            bits=bits,
+            values=values,
+            exhausted=exhausted,
+            cost=cost,
+            mechanism=mechanism,
+            private=private,
+            parameters=MappingProxyType(parameters),
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("Answers are immutable")
+
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "parameters": dict(self.parameters)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Answers.__init__(self, **state)
+
+    @property
+    def indices(self) -> np.ndarray:
+        """Where the bits are True."""
+        return self.bits.nonzero()[0]
+
+    @property
+    def value(self) -> Any:
+        """The last value released, or None if there is none."""
+        return self.values[-1] if self.values else None
+
+    def __len__(self) -> int:
+        return self.bits.size
+
+    def __repr__(self) -> str:
+        at = self.indices[:10].tolist()
+        shown = f"[{', '.join(map(str, at))}{', ...' if self.indices.size > 10 else ''}]"
+        state = ", exhausted" if self.exhausted else ""
+        unsafe = "" if self.private else ", NOT PRIVATE"
+        return (
+            f"<Answers to {len(self)} by {self.mechanism}: True at {shown}{state}; "
+            f"epsilon={self.cost.epsilon:g}, delta={self.cost.delta:g}{unsafe}>"
+        )

@@ -1,16 +1,27 @@
-"""What accuracy a noise scale promises: theorems on utility, as pure functions.
+"""What accuracy a noise promises: theorems on utility, as pure functions.
 
 Every number here is about data that is assumed, not seen: nothing is released,
-and nothing costs privacy unless a gap is taken from real counts.
+and nothing costs privacy unless a gap is taken from real counts. A gap is a
+difference of counts, in users.
 """
 
 from __future__ import annotations
 
 import math
 
-from dptopk._validate import integer, nonnegative, positive
+from dptopk._validate import choice, integer, nonnegative, positive, probability
+from dptopk.accounting import step_epsilon
+from dptopk.accounting.stability import stability_threshold
 
-__all__ = ["oneshot_recovers"]
+__all__ = [
+    "limited_domain_gap",
+    "oneshot_recovers",
+    "restricted_gap",
+    "top_stable_gap",
+    "top_stable_needs_less",
+]
+
+BOUNDS = ("exact", "paper")
 
 
 def oneshot_recovers(*, gap: float, n_items: int, scale: float) -> float:
@@ -65,3 +76,214 @@ def oneshot_recovers(*, gap: float, n_items: int, scale: float) -> float:
     log_failure = math.log(n_items - 1) + math.log((2.0 + x) / 4.0) - x
     failure = math.exp(min(log_failure, 1.0)) * (1 + 1e-11)
     return max(0.0, math.nextafter(1.0 - failure, 0.0)) if failure < 1.0 else 0.0
+
+
+def top_stable_gap(
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    beta: float,
+    k_bar: int | None = None,
+    split: float = 0.37,
+    bound: str = "exact",
+) -> float:
+    """Return a gap h_i - h_(i+1), k <= i <= k_bar, with which `top_stable` picks k items.
+
+    Parameters
+    ----------
+    k : int
+        How many items are wanted.
+    epsilon, delta : float
+        Of `top_stable`, with ``epsilon_select=0``.
+    beta : float
+        The chance to fail all the same, in (0, 1).
+    k_bar : int, optional
+        How many places are tested; k by default.
+    split : float
+        The share of epsilon that goes to the threshold.
+    bound : {"exact", "paper"}
+        "exact": 1 + the height of the threshold + how far the noises fall short of it
+        with chance beta. "paper": Theorem 4.1 of Carvalho and others 2020,
+        1 + (4 / epsilon) (ln(k_bar / delta) + ln(1 / beta)), for a split in (3/7, 1/2).
+
+    Returns
+    -------
+    float
+        In users: a gap so large is enough, with chance 1 - beta.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
+    Examples
+    --------
+    >>> from dptopk.utility import top_stable_gap
+    >>> budget = {"k": 10, "epsilon": 1.0, "delta": 1e-6, "beta": 0.05}
+    >>> [round(top_stable_gap(**budget, split=split), 1) for split in (0.37, 0.45)]
+    [63.6, 68.6]
+    >>> round(top_stable_gap(**budget, split=0.45, bound="paper"), 1)
+    77.5
+    """
+    k, epsilon, delta, beta = _numbers(k, epsilon, delta, beta)
+    k_bar = _wider(k, k_bar)
+    split = probability("split", split, zero=False)
+    if choice("bound", bound, BOUNDS) == "paper":
+        if not 3 / 7 < split < 1 / 2:
+            raise ValueError(f"the paper's bound needs a split in (3/7, 1/2), got {split}")
+        return 1 + 4 / epsilon * (math.log(k_bar / delta) - math.log(beta))
+    scales = {
+        "query_scale": 2 / ((1 - split) * epsilon),
+        "threshold_scale": 1 / (split * epsilon),
+    }
+    height = stability_threshold(delta, tests=k_bar, **scales)
+    return 1 + height + stability_threshold(beta, **scales)
+
+
+def limited_domain_gap(
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    beta: float,
+    k_bar: int | None = None,
+    bound: str = "exact",
+) -> float:
+    """Return a gap h_k - h_(k_bar+1) with which `limited_domain` picks k items.
+
+    1 + (ln(k_bar / delta) + ln(k / beta)) / epsilon_step: Durfee and Rogers 2019, Lemma 8.1,
+    as cited by Carvalho and others 2020.
+
+    Parameters
+    ----------
+    k, epsilon, delta, beta, k_bar
+        As in `top_stable_gap`.
+    bound : {"exact", "paper"}
+        What epsilon_step is: "exact", what `limited_domain` uses, which gives half of delta
+        to the threshold; "paper", epsilon / sqrt(k / 2) as in the proof of Theorem 4.2
+        (more than k steps are known to afford), and all of delta.
+
+    Returns
+    -------
+    float
+        In users: a gap so large is enough, with chance 1 - beta.
+
+    Examples
+    --------
+    >>> from dptopk.utility import limited_domain_gap
+    >>> budget = {"k": 10, "epsilon": 1.0, "delta": 1e-6, "beta": 0.05}
+    >>> [round(limited_domain_gap(**budget, bound=bound), 1) for bound in ("exact", "paper")]
+    [149.3, 48.9]
+    """
+    k, epsilon, delta, beta = _numbers(k, epsilon, delta, beta)
+    k_bar = _wider(k, k_bar)
+    if choice("bound", bound, BOUNDS) == "paper":
+        step, share = epsilon / math.sqrt(k / 2), delta
+    else:
+        step, share = step_epsilon(epsilon, k, delta / 2), delta / 2
+    return 1 + (math.log(k_bar / share) + math.log(k / beta)) / step
+
+
+def top_stable_needs_less(
+    *, k: int, epsilon: float, delta: float, beta: float, bound: str = "exact"
+) -> bool:
+    """Tell whether `top_stable` needs a smaller gap for k items than `limited_domain`.
+
+    At k_bar = k, where both need a gap h_k - h_(k+1).
+
+    Parameters
+    ----------
+    k : int
+        How many items are wanted, at least 2.
+    epsilon, delta, beta
+        As in `top_stable_gap`.
+    bound : {"exact", "paper"}
+        "exact" compares the gaps that this library's mechanisms need, at the default split;
+        "paper" is Theorem 4.2 of Carvalho and others 2020:
+        4 ln(k / (delta beta)) < sqrt(k / 2) ln(k^2 / (delta beta)), whatever epsilon.
+
+    Returns
+    -------
+    bool
+
+    Notes
+    -----
+    Both gaps are sufficient, not necessary, so that this is a rule of thumb.
+
+    Examples
+    --------
+    >>> from dptopk.utility import top_stable_needs_less
+    >>> budget = {"epsilon": 1.0, "delta": 1e-6, "beta": 0.05}
+    >>> [top_stable_needs_less(k=k, **budget) for k in (2, 3, 10)]
+    [False, False, True]
+    >>> [top_stable_needs_less(k=k, **budget, bound="paper") for k in (10, 30, 100)]
+    [False, True, True]
+    """
+    k, epsilon, delta, beta = _numbers(k, epsilon, delta, beta)
+    if k < 2:
+        raise ValueError(f"k must be an integer >= 2, got {k}")
+    if choice("bound", bound, BOUNDS) == "paper":
+        log = -math.log(delta) - math.log(beta)
+        return 4 * (math.log(k) + log) < math.sqrt(k / 2) * (2 * math.log(k) + log)
+    budget = {"k": k, "epsilon": epsilon, "delta": delta, "beta": beta}
+    return top_stable_gap(**budget) < limited_domain_gap(**budget)  # type: ignore[arg-type]
+
+
+def restricted_gap(
+    *, k: int, epsilon: float, delta: float, beta: float, bound: str = "exact"
+) -> float:
+    """Return a gap h_(k_bar) - h_(k_bar+1) with which `restricted` returns all k picks.
+
+    Whatever the mechanism picks from the top k_bar then passes all tests, with chance
+    1 - beta; k_bar does not matter.
+
+    Parameters
+    ----------
+    k, beta
+        As in `top_stable_gap`.
+    epsilon, delta : float
+        What the tests get: ``epsilon_tests`` and ``delta_tests`` of the release.
+    bound : {"exact", "paper"}
+        "exact": a union over the k tests of their exact chance to fail. "paper": Theorem 4 of
+        Carvalho and Wang, 1 + 4 ln(k / (sqrt(delta_q) beta)) / epsilon.
+
+    Returns
+    -------
+    float
+        In users.
+
+    Notes
+    -----
+    By Theorem 5 there that is less than `limited_domain` needs for the same total if epsilon
+    is at least 4 times the step that `limited_domain` would take.
+
+    Examples
+    --------
+    >>> from dptopk.utility import restricted_gap
+    >>> budget = {"k": 10, "epsilon": 0.6, "delta": 5e-7, "beta": 0.05}
+    >>> [round(restricted_gap(**budget, bound=bound), 1) for bound in ("exact", "paper")]
+    [74.3, 89.9]
+    """
+    k, epsilon, delta, beta = _numbers(k, epsilon, delta, beta)
+    scales = {"query_scale": 2 / epsilon, "threshold_scale": 2 / epsilon}
+    if choice("bound", bound, BOUNDS) == "paper":
+        height = stability_threshold(delta, bound="paper", **scales)
+        return 1 + height + 4 / epsilon * math.log(k / beta)
+    return 1 + stability_threshold(delta, **scales) + stability_threshold(beta, tests=k, **scales)
+
+
+def _numbers(k: int, epsilon: float, delta: float, beta: float) -> tuple[int, float, float, float]:
+    return (
+        integer("k", k),
+        positive("epsilon", epsilon),
+        probability("delta", delta, zero=False),
+        probability("beta", beta, zero=False),
+    )
+
+
+def _wider(k: int, k_bar: int | None) -> int:
+    k_bar = k if k_bar is None else integer("k_bar", k_bar)
+    if k > k_bar:
+        raise ValueError(f"k must be at most k_bar = {k_bar}, got {k}")
+    return k_bar

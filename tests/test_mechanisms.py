@@ -25,14 +25,23 @@ MECHANISMS = {
     "oneshot": lambda counts=COUNTS, **changes: dp.oneshot(
         counts, **{"k": 2, "epsilon": 1, **changes}
     ),
+    "top_stable": lambda counts=COUNTS, **changes: dp.top_stable(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
+    ),
+    "restricted_gumbel": lambda counts=COUNTS, **changes: dp.restricted_gumbel(
+        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
+    ),
+    "gamma": lambda counts=COUNTS, **changes: dp.gamma(counts, **{"k": 2, "epsilon": 1, **changes}),
     "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
         counts, **{"k": 2, "scale": 1, **changes}
     ),
 }
 
-FULL_DOMAIN = ("peel", "noisy_max", "permute_and_flip", "oneshot")  # of counts or scores
+SCORED = ("peel", "noisy_max", "permute_and_flip", "oneshot")  # of counts or scores
+FULL_DOMAIN = (*SCORED, "gamma")
 LIMITED = ("limited_domain", "limited_domain_laplace")
-BUDGETED = (*FULL_DOMAIN, *LIMITED)
+ANY_DOMAIN = (*LIMITED, "top_stable", "restricted_gumbel")
+BUDGETED = (*FULL_DOMAIN, *ANY_DOMAIN)
 BY_STEP = ("peel", "permute_and_flip", *LIMITED)  # that take epsilon_step
 BY_METHOD = ("peel", "permute_and_flip", "oneshot", "limited_domain")
 PURE_TOO = ("peel", "permute_and_flip", "oneshot")  # that take delta, and 0 for it
@@ -76,7 +85,7 @@ def case(mechanism, error, message, **changes):
         *(
             case(m, TypeError, "counts must be an array of integers, got float64",
                  counts=np.array([3.0, 1.0]), k=1)
-            for m in LIMITED
+            for m in (*ANY_DOMAIN, "gamma")
         ),
         *(
             case("noisy_max", ValueError, "counts must not be negative",
@@ -102,7 +111,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
-            for m in PURE_TOO
+            for m in (*PURE_TOO, "gamma")
         ),
         *(
             case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
@@ -117,14 +126,14 @@ def case(mechanism, error, message, **changes):
         *(
             case(m, ValueError, f"counts must not contain {what}",
                  counts=np.array([1.0, bad, 2.0], dtype), **changes)
-            for m in FULL_DOMAIN
+            for m in SCORED
             for dtype in ("f2", "f4", "f8")
             for what, bad in (("NaN", math.nan), ("infinite", math.inf), ("infinite", -math.inf))
             for changes in ({"monotone": False}, {})
         ),
         *(
             case(m, TypeError, "counts must be an array of integers or floats", counts=counts)
-            for m in FULL_DOMAIN
+            for m in SCORED
             for counts in ([1j, 2j], ["1", "2"], [True, False], [None, 1.0])
         ),
         *(
@@ -140,7 +149,7 @@ def case(mechanism, error, message, **changes):
         case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
         *(
             case(m, error, message, **changes)
-            for m in LIMITED
+            for m in ANY_DOMAIN
             for error, message, changes in (
                 (ValueError, r"counts must be below 2\*\*63 - 1",
                  {"counts": np.array([2**63 - 1] * 3), "k_bar": 2}),
@@ -149,16 +158,39 @@ def case(mechanism, error, message, **changes):
                 (ValueError, "k must be at most k_bar = 1, got 2", {"k_bar": 1}),
                 (ValueError, "k_bar must be an integer >= 1, got 0", {"k_bar": 0}),
                 (TypeError, "k_bar must be an integer, got float", {"k_bar": 5.0}),
-                (ValueError, "max_items_per_user must be an integer >= 1, got 0",
-                 {"max_items_per_user": 0}),
                 (ValueError, "k_bar must be at most 3, where the histogram",
                  {"counts": dp.Histogram(COUNTS).truncate(3), "k_bar": 4}),
-                (ValueError, "k must be at most 1, where the histogram",
-                 {"counts": dp.Histogram(COUNTS).truncate(1)}),
             )
+        ),
+        *(
+            case(m, ValueError, "max_items_per_user must be an integer >= 1, got 0",
+                 max_items_per_user=0)
+            for m in LIMITED
+        ),
+        *(
+            case(m, ValueError, "k must be at most 1, where the histogram",
+                 counts=dp.Histogram(COUNTS).truncate(1))
+            for m in LIMITED
+        ),
+        *(
+            case("top_stable", ValueError, r"split must be in \(0, 1\), got " + str(bad), split=bad)
+            for bad in (0, 1, -0.1, math.nan)
+        ),
+        *(
+            case("top_stable", error, message, epsilon_select=bad)
+            for error, message, bad in (
+                (ValueError, "epsilon_select must be less than epsilon, got 1.0", 1.0),
+                (ValueError, "epsilon_select must be a finite number >= 0, got -1", -1),
+                (TypeError, "epsilon_select must be a real number, got str", "0"),
+            )
+        ),
+        *(
+            case(m, ValueError, "tail must be one of exact, paper, got 'long'", tail="long")
+            for m in ("top_stable", "restricted_gumbel")
         ),
         case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',
              k_bar="secret"),
+        case("gamma", ValueError, "epsilon is too small for so many items", epsilon=1e-20),
         case("permute_and_flip", ValueError,
              "method must be one of basic, advanced, optimal, got 'zcdp': it needs bounded-range",
              method="zcdp"),

@@ -175,11 +175,11 @@ def test_scale_and_cost():
 
 
 def test_what_is_no_double_is_rounded_against_us():
-    third = Fraction(1, 3)
-    release = dp.noisy_max([5, 3], epsilon=third, sensitivity=Fraction(1, 11))
-    assert Fraction(release.cost.epsilon) <= third
-    scale = Fraction(release.parameters["scale"])
-    assert scale * Fraction(release.cost.epsilon) >= Fraction(1, 11)
+    for epsilon in (0.3, Fraction(1, 3)):
+        release = dp.noisy_max([5, 3], epsilon=epsilon, sensitivity=Fraction(1, 11))
+        assert Fraction(release.cost.epsilon) <= epsilon
+        scale = Fraction(release.parameters["scale"])
+        assert scale * Fraction(release.cost.epsilon) >= Fraction(1, 11)
 
 
 def test_labels():

@@ -1,4 +1,4 @@
-"""Theorem 2.3 against exact laws."""
+"""The utility theorems against exact laws."""
 
 import itertools
 import math
@@ -6,8 +6,17 @@ import math
 import mpmath
 import pytest
 
-from dptopk.reference import oneshot
-from dptopk.utility import oneshot_recovers
+from dptopk.accounting import step_epsilon
+from dptopk.accounting.stability import stability_threshold
+from dptopk.mechanisms.top_stable import calibrated
+from dptopk.reference import oneshot, restricted, top_stable
+from dptopk.utility import (
+    limited_domain_gap,
+    oneshot_recovers,
+    restricted_gap,
+    top_stable_gap,
+    top_stable_needs_less,
+)
 
 
 def least_gap(scores):
@@ -81,3 +90,85 @@ def test_the_smallest_scale_overflows_nothing():
 def test_bad_input(changes, error):
     with pytest.raises(error, match=next(iter(changes))):
         oneshot_recovers(**{"gap": 1.0, "n_items": 2, "scale": 1.0, **changes})
+
+
+# ---- gaps: of the stable mechanisms
+
+
+BUDGET = {"epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize(("split", "bound"), [(0.37, "exact"), (0.45, "exact"), (0.45, "paper")])
+@pytest.mark.parametrize(("k", "k_bar"), [(1, 1), (3, 3), (2, 4)])
+def test_a_gap_so_large_is_enough_for_top_stable(split, bound, k, k_bar):
+    """Theorem 4.1 and its exact form, by the exact law: wherever the gap is."""
+    beta = 0.05
+    gap = top_stable_gap(k=k, k_bar=k_bar, beta=beta, split=split, bound=bound, **BUDGET)
+    plan = calibrated(k, 1.0, 1e-6, k_bar, split, 0.0, "exact", None)
+    for place in range(k, k_bar + 1):
+        counts = [math.ceil(gap) + 1] * place + [1] * 5
+        law = top_stable.law(
+            counts, k=k, k_bar=k_bar, threshold=plan.threshold, query_scale=plan.query_scale,
+            threshold_scale=plan.threshold_scale, known=False,
+        )  # fmt: skip
+        full = math.fsum(p for outcome, p in law.items() if len(outcome) == k)
+        assert full >= 1 - beta
+        if bound == "exact" and k == k_bar:  # and hardly less is not
+            assert full < 1 - beta / 2
+
+
+def test_theorem_4_1_is_the_weaker_one_and_needs_its_split():
+    for k in (1, 10, 1000):
+        exact, paper = (
+            top_stable_gap(k=k, beta=0.01, split=0.45, bound=bound, **BUDGET)
+            for bound in ("exact", "paper")
+        )
+        assert exact < paper == pytest.approx(1 + 4 * math.log(k / 1e-6 / 0.01))
+    for split in (0.37, 3 / 7, 0.5, 0.6):
+        with pytest.raises(ValueError, match="needs a split in"):
+            top_stable_gap(k=3, beta=0.01, split=split, bound="paper", **BUDGET)
+
+
+def test_theorem_4_2():
+    """4 ln(k / db) < sqrt(k / 2) ln(k^2 / db), db = delta beta: not below 10, always past 32."""
+    needs = [top_stable_needs_less(k=k, beta=0.05, bound="paper", **BUDGET) for k in range(2, 200)]
+    assert not any(needs[:8])
+    assert all(needs[31:])
+    first = 2 + needs.index(True)
+    x = math.log(1 / 1e-6 / 0.05)
+    assert 4 * (math.log(first) + x) < math.sqrt(first / 2) * (2 * math.log(first) + x)
+    with pytest.raises(ValueError, match="k must be an integer >= 2"):
+        top_stable_needs_less(k=1, beta=0.05, **BUDGET)
+
+
+def test_a_comparison_by_what_the_mechanisms_really_use():
+    for k in (2, 5, 20):
+        gap = limited_domain_gap(k=k, beta=0.05, **BUDGET)
+        step = step_epsilon(1.0, k, 5e-7)
+        assert gap == pytest.approx(1 + (math.log(k / 5e-7) + math.log(k / 0.05)) / step)
+        less = top_stable_gap(k=k, beta=0.05, **BUDGET) < gap
+        assert top_stable_needs_less(k=k, beta=0.05, **BUDGET) == less
+    with pytest.raises(ValueError, match="k must be at most k_bar = 2, got 3"):
+        limited_domain_gap(k=3, k_bar=2, beta=0.05, **BUDGET)
+
+
+@pytest.mark.parametrize("bound", ["exact", "paper"])
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_gap_so_large_is_enough_for_restricted(bound, k):
+    """Theorem 4 and its exact form: all k picks pass with chance 1 - beta."""
+    beta = 0.05
+    gap = restricted_gap(k=k, beta=beta, bound=bound, **BUDGET)
+    tail = stability_threshold(1e-6, query_scale=2.0, threshold_scale=2.0)
+    law = restricted.passing_law((math.ceil(gap) - 1,) * k, tail, 2.0)
+    assert law[k] >= 1 - beta
+    if (bound, k) == ("exact", 1):
+        assert law[k] < 1 - beta / 2
+    assert restricted_gap(k=k, beta=beta, **BUDGET) <= gap
+
+
+def test_theorem_5():
+    """With four steps of limited_domain for the tests, restricted needs the smaller gap."""
+    for k in (10, 50, 100):
+        step = step_epsilon(1.0, k, 5e-7)
+        rival = limited_domain_gap(k=k, beta=0.05, **BUDGET)
+        assert restricted_gap(k=k, epsilon=4 * step, delta=5e-7, beta=0.05) < rival

@@ -24,6 +24,9 @@ MECHANISMS = {
     "limited_domain": Choice(False, "required", LIMITED),
     "limited_domain_laplace": Choice(False, "required", LIMITED),
     "peel": Choice(True, "optional"),
+    "permute_and_flip": Choice(True, "optional"),
+    "oneshot": Choice(True, "optional", ("max_items_per_user", "noise")),
+    "gamma": Choice(True, "none"),
 }
 
 
@@ -48,6 +51,7 @@ def add(commands: Any) -> None:
     option("--delta", type=float, help="e.g. 1e-6; may be left out with --domain")
     option("--mechanism", choices=MECHANISMS, default="limited_domain")
     option("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
+    option("--noise", metavar="LAW", help="of oneshot: laplace, exponential or gaussian")
     option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
     option("--domain", metavar="FILE", help="all items there are, one a line")
     option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")

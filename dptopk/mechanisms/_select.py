@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from dptopk.histogram import Histogram, known_histogram
 from dptopk.reference import race as exact
 from dptopk.rng import acquire, release
 
-__all__ = ["Scores", "full_head", "head_of_scores", "scores_over", "select"]
+__all__ = ["Scores", "full_head", "head_of_scores", "scores_over", "select", "select_from"]
 
 
 class Scores(NamedTuple):
@@ -40,7 +42,7 @@ class Scores(NamedTuple):
         if self.column is not None:
             return head_of_scores(self.column, k=k, scale=scale)
         h = self._counts
-        keys, items = full_head(h.head, len(h), k=k, scale=scale)
+        keys, items = full_head(h.head, len(h), k=k, scale=scale, tail=h.tail)
         return Head(keys, items, h.tail if keys.size < len(h) else None, False)
 
     @property
@@ -86,16 +88,13 @@ def scores_over(
 
 def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
     """Cut an array of scores for k picks at a noise scale."""
-    real = array.dtype.kind == "f"
 
     def cut(m: int) -> tuple[np.ndarray, np.ndarray]:
         keys, items, _ = _core.cut(array, m)
         return keys, items
 
-    def lowest() -> float:
-        return float(scores_of(_core.keys(array.min(keepdims=True)), real)[0])
-
-    keys, items = full_head(cut, array.size, k=k, scale=scale, lowest=lowest, real=real)
+    real = array.dtype.kind == "f"
+    keys, items = full_head(cut, array.size, k=k, scale=scale, tail=array, real=real)
     return Head(keys, items, array if keys.size < array.size else None, real)
 
 
@@ -105,42 +104,49 @@ def full_head(
     *,
     k: int,
     scale: float,
-    lowest: Callable[[], float] = lambda: 0.0,
+    tail: np.ndarray | None,
     real: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut n items so that a race for k picks seldom looks in vain at what is left.
 
     How many are cut follows from the scores and the scale, not from the
-    random words: it changes the cost, never the law. `lowest` gives a lower
-    bound of the scores.
+    random words: it changes the cost, never the law.
     """
     m = head_size(n, k)
     while True:
         keys, items = cut(m)
-        if m == n or not _many_looks(keys, n, k=k, scale=scale, lowest=lowest, real=real):
+        if m == n or tail is None or not _many_looks(keys, tail, k=k, scale=scale, real=real):
             return keys, items
         m = head_size(n, 2 * m)
 
 
-def _many_looks(
-    keys: np.ndarray, n: int, *, k: int, scale: float, lowest: Callable[[], float], real: bool
-) -> bool:
+SAMPLE = 1024
+
+
+@lru_cache(maxsize=16)
+def _places(n: int) -> np.ndarray:
+    """Return some places of n, ever the same: where to look at a tail before any draw."""
+    return np.random.default_rng(n).integers(0, n, size=SAMPLE)
+
+
+def _many_looks(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool) -> bool:
     """Tell whether a race may look thousands of times into the tail.
 
     It looks whenever (the head's last score) + (a noise of the tail) beats the
     k-th largest noisy value. That is about the k-th largest score at least;
     and at least what about k/2 of the scores past the first k/2 beat. These
-    are estimated from below: some of the head, and the tail by its lowest.
+    are estimated: some of the head, and some of the tail.
     """
     kth, last = scores_of(keys[[k - 1, -1]], True) if real else (keys.item(k - 1), keys.item(-1))
-    rest, most = n - keys.size, max(2 * HEAD, 4 * k)
+    rest, most = tail.size - keys.size, max(2 * HEAD, 4 * k)
     lead = (kth - last) / scale - 1.0
     if lead > 700.0 or rest * math.exp(-lead) <= most:
         return False
     some = np.array(scores_of(keys[k // 2 : k // 2 + HEAD], real), np.float64)
+    others = np.array(scores_of(_core.keys(tail[_places(tail.size)]), real), np.float64)
     with np.errstate(over="ignore"):  # past the range of floats is far enough
         mass = float(np.exp(np.minimum((some - last) / scale, 600.0)).sum())
-    mass += rest * math.exp(max((lowest() - last) / scale, -700.0))
+        mass += rest * float(np.exp(np.minimum((others - last) / scale, 0.0)).mean())
     return rest * k / (2.0 * mass) > most
 
 
@@ -161,9 +167,41 @@ def select(
     (score, offset) of a stopper, which ends the picks as ``_core.STOP``. With
     `fresh` (and neither of these) the noise is drawn anew for every pick.
     """
-    stop_key, stop_offset = stop if stop is not None else (0, 0.0)
     source = acquire(rng)
     try:
+        picks = select_from(
+            source,
+            head,
+            k=k,
+            scale=scale,
+            noise=noise,
+            offsets=offsets,
+            stop=stop,
+            fresh=fresh,
+        )
+        return picks, source.private
+    finally:
+        release(source)
+
+
+def select_from(
+    source: _core.Source,
+    head: Head,
+    *,
+    k: int,
+    scale: float | Fraction,
+    noise: str = "gumbel",
+    offsets: np.ndarray | None = None,
+    stop: tuple[int, float] | None = None,
+    fresh: bool = False,
+) -> np.ndarray:
+    """Return the picks by the words of a source that is at the first word of a call.
+
+    A scale that no double holds is left to the replay.
+    """
+    stop_key, stop_offset = stop if stop is not None else (0, 0.0)
+    picks = None
+    if isinstance(scale, float):
         picks = _core.race(
             source,
             head.keys,
@@ -179,15 +217,13 @@ def select(
             stop_offset,
             fresh,
         )
-        if picks is None:
-            source.rewind()
-            tape = exact.Tape(source.read, source.fresh)
-            field = exact_field(head, offsets=offsets, stop=stop)
-            replay = exact.race_afresh if fresh else exact.race
-            picks = np.array(replay(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
-        return picks, source.private
-    finally:
-        release(source)
+    if picks is None:
+        source.rewind()
+        tape = exact.Tape(source.read, source.fresh)
+        field = exact_field(head, offsets=offsets, stop=stop)
+        replay = exact.race_afresh if fresh else exact.race
+        picks = np.array(replay(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
+    return picks
 
 
 class Tail(Sequence[int | float]):

@@ -98,7 +98,7 @@ def limited_domain(
     Examples
     --------
     >>> import dptopk as dp
-    >>> h = dp.Histogram.truncated([9000, 8000, 40], ["ant", "bee", "cat"], next_count=2, k_bar=3)
+    >>> h = dp.Histogram.truncated([9000, 8000, 4], ["ant", "bee", "cat"], next_count=2, k_bar=3)
     >>> r = dp.limited_domain(h, k=3, epsilon=1.0, delta=1e-6)
     >>> r.labels, r.complete
     (('ant', 'bee'), False)

@@ -31,9 +31,10 @@ def noisy_topk(
         How many to pick, 1 <= k <= d.
     scale : float
         Scale of the noise, in units of the scores.
-    noise : {"gumbel", "exponential", "laplace", "gaussian"}
+    noise : {"gumbel", "exponential", "laplace", "gaussian", "uniform"}
         Law of the noise. The scale is the b of Gumbel and Laplace noise, the
-        mean of exponential noise, the standard deviation of Gaussian noise.
+        mean of exponential noise, the standard deviation of Gaussian noise,
+        half the range of uniform noise.
     rng : optional
         None for secure randomness; `SeededRng` or a `numpy.random.Generator`
         for experiments, which are not private.

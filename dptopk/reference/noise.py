@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-__all__ = ["LAWS", "sequence_law", "set_law"]
+__all__ = ["LAWS", "Panels", "sequence_law", "set_law"]
 
 Array = npt.NDArray[np.float64]
 REACH = 60.0  # scales beyond the scores: what lies past it weighs e^-60
@@ -31,6 +31,10 @@ class Noise(NamedTuple):
     density: Callable[[Array], Array]
     below: Callable[[Array], Array]
     above: Callable[[Array], Array]
+
+
+#: Where a law is not smooth, if not at 0 alone.
+KINKS = {"uniform": (-2.0, 0.0)}
 
 
 def _gumbel_density(z: Array) -> Array:
@@ -65,6 +69,11 @@ LAWS = {
         special.ndtr,
         lambda z: special.ndtr(-z),
     ),
+    "uniform": Noise(
+        lambda z: np.where((z > -2) & (z < 0), 0.5, 0.0),
+        lambda z: np.clip(1 + z / 2, 0.0, 1.0),
+        lambda z: np.clip(-z / 2, 0.0, 1.0),
+    ),
 }
 
 
@@ -78,12 +87,13 @@ def _rule() -> tuple[Array, Array, Array]:
     return (nodes + 1) / 2, weights / 2, to_end / 2
 
 
-class _Panels:
-    """A line cut at the scores; functions on it are arrays of shape (panels, NODES)."""
+class Panels:
+    """A line cut at the kinks; functions on it are arrays of shape (panels, NODES)."""
 
-    def __init__(self, scores: Sequence[float], scale: float):
+    def __init__(self, scores: Sequence[float], scale: float, kinks: Sequence[float] = (0.0,)):
         ends = {min(scores) / scale - REACH, max(scores) / scale + REACH}
-        ends.update(score / scale for score in scores)
+        for kink in kinks:
+            ends.update(score / scale + kink for score in scores)
         cuts: list[float] = []
         for low, high in itertools.pairwise(sorted(ends)):
             pieces = int(np.ceil((high - low) / PANEL))
@@ -104,10 +114,8 @@ class _Panels:
         return np.asarray((f * self.widths) @ self.to_end.T + after[:, None])
 
 
-def _tables(
-    scores: Mapping[Any, float], scale: float, noise: str
-) -> tuple[_Panels, dict[Any, Any]]:
-    panels = _Panels(list(scores.values()), scale)
+def _tables(scores: Mapping[Any, float], scale: float, noise: str) -> tuple[Panels, dict[Any, Any]]:
+    panels = Panels(list(scores.values()), scale, KINKS.get(noise, (0.0,)))
     law = LAWS[noise]
     tables: dict[Any, Any] = {}
     for item, score in scores.items():

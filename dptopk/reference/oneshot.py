@@ -120,7 +120,7 @@ def group_law(
     low, high = sorted(scores)
     pieces = int(np.ceil((high - low) / scale + 80)) * 4  # a quarter of a scale, or less
     cuts = np.linspace(low - 40 * scale, high + 40 * scale, pieces + 1)
-    panels = quadrature._Panels([low, high, *cuts.tolist()], scale)
+    panels = quadrature.Panels([low, high, *cuts.tolist()], scale)
     standard = quadrature.LAWS[noise]
     at = [panels.points - score / scale for score in scores]
     with np.errstate(divide="ignore"):  # a finite number, so that 0 times it is 0

@@ -22,6 +22,7 @@ __all__ = ["STOP", "Field", "Tape", "race", "race_afresh"]
 
 STOP = -1
 Score = int | float
+Scale = float | Fraction  # what no double holds, a kernel cannot have drawn with
 Words = Callable[[int], Any]  # how many -> a sequence of integers
 
 
@@ -98,11 +99,17 @@ def laplace(s: Interval) -> Interval:
     return below if s.above(ln_2) else below.hull(above)
 
 
+def uniform(s: Interval) -> Interval:
+    """Return F^-1(exp(-s)) of the uniform law on (-2, 0): 2 (exp(-s) - 1)."""
+    return Interval.exact(2, s.precision) * (-s).expm1()
+
+
 LAWS = {
     "gumbel": gumbel,
     "exponential": exponential,
     "laplace": laplace,
     "gaussian": quantile,
+    "uniform": uniform,
 }
 
 
@@ -167,7 +174,7 @@ class Runner:
 
 
 def block_ends(
-    scores: Sequence[Score], k: int, scale: float, offsets: Sequence[float] | None
+    scores: Sequence[Score], k: int, scale: Scale, offsets: Sequence[float] | None
 ) -> list[int]:
     """Return where the blocks of the head end: block_end of csrc/race.c."""
     m, ends, start = len(scores), [], 0
@@ -194,7 +201,7 @@ def block_ends(
 
 def size_far_below(gap: float, most: int) -> int:
     """Return how many items are one block, the first `gap` scales below the k-th score."""
-    x = (gap - 2.0) * 1.4375
+    x = gap * 1.4375
     if not x > 0.0:
         return 1
     if x >= 62.0:
@@ -202,7 +209,7 @@ def size_far_below(gap: float, most: int) -> int:
     return min(int((1.0 + x % 1.0) * 2.0 ** int(x)), most)
 
 
-def race(tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel") -> list[int]:
+def race(tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel") -> list[int]:
     """Return the k items with the largest score/scale + noise, in order.
 
     The stopper, if any, ends the list as STOP.
@@ -255,7 +262,7 @@ def race(tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel
 
 
 def race_afresh(
-    tape: Tape, field: Field, *, k: int, scale: float, noise: str = "gumbel"
+    tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel"
 ) -> list[int]:
     """Return k items, each the first of a race of its own over the items not yet picked."""
     scores, items = list(field.scores), list(field.items)
@@ -271,7 +278,7 @@ def race_afresh(
     return picks
 
 
-def blocks_of(field: Field, k: int, scale: float) -> list[Block]:
+def blocks_of(field: Field, k: int, scale: Scale) -> list[Block]:
     """Return the blocks in the order in which they take their first word."""
     blocks, start = [], 0
     for end in block_ends(field.scores, k, scale, field.offsets):

@@ -1,6 +1,7 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
 from dptopk.verification import (
+    gamma,
     limited_domain,
     limited_domain_laplace,
     noisy_counts,
@@ -9,6 +10,10 @@ from dptopk.verification import (
     peel,
     permute_and_flip,
     ranking,
+    restricted,
+    sparse_vector,
+    stable_release,
+    top_stable,
 )
 from dptopk.verification.registry import Entry
 
@@ -22,6 +27,11 @@ ENTRIES: dict[str, Entry] = {
         noisy_max.ENTRY,
         permute_and_flip.ENTRY,
         oneshot.ENTRY,
+        gamma.ENTRY,
+        sparse_vector.ENTRY,
+        stable_release.ENTRY,
+        top_stable.ENTRY,
+        restricted.ENTRY,
         ranking.ENTRY,
     )
 }

@@ -15,6 +15,8 @@ from dptopk.accounting import step_epsilon
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms.permute_and_flip import permute_and_flip as mechanism
 from dptopk.reference import peel, permute_and_flip
+from dptopk.reference.noisy_max import turned
+from dptopk.reference.race import Field, race
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
@@ -223,8 +225,23 @@ def _twin(seed: int) -> tuple[int, ...]:
     return permute_and_flip.sample(tapes.read(seed), scores.tolist(), scale=scale, **options)
 
 
-def _tape_check(label: str, kernel: Callable[[int, TapeRng], Any], n: int) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
+def _one_draw_twin(seed: int) -> tuple[int, ...]:
+    """Take the k largest of one draw of exponential noise, by the reference race."""
+    scores, options = _case(seed)
+    scale = scale_of(0.3, 1.0 if options["monotone"] else 2.0)
+    wanted = turned(scores.tolist(), largest=options["largest"])
+    order = sorted(range(len(wanted)), key=lambda i: (-wanted[i], i))
+    field = Field([wanted[i] for i in order], order)
+    return tuple(race(tapes.read(seed), field, k=options["k"], scale=scale, noise="exponential"))
+
+
+def _tape_check(
+    label: str,
+    kernel: Callable[[int, TapeRng], Any],
+    n: int,
+    twin: Callable[[int], Any] = _twin,
+) -> TapeCheck:
+    return TapeCheck(label, tapes.at_levels(kernel), twin, tapes.seeds(n))
 
 
 ENTRY = Entry(
@@ -264,5 +281,6 @@ ENTRY = Entry(
         _sampler("items put back, drawn", _put_back),
         _sampler("the least for the largest, drawn", partial(_naive, largest=False)),
         _tape_check("noise 1% too small, same tapes", partial(_kernel, step=0.303), 300),
+        _tape_check("one draw of noise, same tapes", _kernel, 100, twin=_one_draw_twin),
     ),
 )

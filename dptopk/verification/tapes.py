@@ -39,6 +39,16 @@ def read(seed: int) -> Tape:
     )
 
 
+def stream(seed: int) -> Tape:
+    """Return the words of ``Generator(PCG64(seed))``, as a session of many calls reads them."""
+    along = np.random.Generator(np.random.PCG64(seed))
+    fresh = np.random.default_rng([seed, 2])
+    return Tape(
+        lambda n: along.integers(0, 2**64, size=n, dtype=np.uint64).tolist(),
+        lambda n: fresh.integers(0, 2**64, size=n, dtype=np.uint64).tolist(),
+    )
+
+
 def at_levels(
     kernel: Callable[[int, TapeRng], Any],
 ) -> Mapping[str, Callable[[int], Any]]:

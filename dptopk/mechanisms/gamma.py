@@ -1,0 +1,132 @@
+"""Noise from a ball of the maximum norm on all scores, and the k largest."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+from dptopk._validate import counts_array, integer, positive
+from dptopk.histogram import Histogram
+from dptopk.mechanisms._select import scores_over, select_from
+from dptopk.reference.gamma import envelope, radius, scale_of_radius
+from dptopk.reference.race import Tape
+from dptopk.release import Cost, Release
+from dptopk.rng import acquire, release
+
+__all__ = ["gamma"]
+
+THEOREM = "Steinke and Ullman 2015, noise in the maximum norm, on integers"
+DOUBLE = 2**53  # odd integers up to here, and their halves, are doubles
+
+
+def gamma(
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    largest: bool = True,
+    rng: Any = None,
+) -> Release:
+    """Pick k items over the full domain by noise whose cost does not grow with k.
+
+    One radius for all, drawn from a discrete gamma-like law, then noise uniform
+    within that radius on every score: the k largest come out. The radius is about
+    n_items sensitivity / epsilon (half of that on counts), so this is for small
+    domains and large k; on others `peel` or `oneshot` are far better.
+
+    Parameters
+    ----------
+    counts : Histogram or array of integers, shape (d,)
+        Users per item over a known domain. With ``monotone=False`` an array holds
+        scores of any sign.
+    k : int
+        How many items to pick, 1 <= k <= d.
+    epsilon : float
+        What the release costs.
+    sensitivity : float, default 1
+        How far one user can move a score.
+    monotone : bool, optional
+        Whether a user moves all scores one way; otherwise the noise is doubled.
+        By default it is so. False gives the mechanism as it is published.
+    largest : bool, default True
+        Whether to pick the largest scores or the smallest.
+    rng : optional
+        None for secure randomness; see `SeededRng` for experiments.
+
+    Returns
+    -------
+    Release
+        k items, best first.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range; real-valued scores are
+        of the wrong kind, as the radius is an integer.
+    UnknownDomainError
+        If the items were read off the data.
+    RandomnessError
+        If there is no secure source of random bits.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, 0)-DP when one user is added or removed, whatever k:
+    with ``monotone=False`` the whole vector of noisy scores, rounded to integers,
+    has a chance that falls by exp(-epsilon / sensitivity) per unit of the
+    noise's maximum norm. If a user moves all scores one way, half the noise does,
+    as picks don't change when all scores move alike. `dptopk.reference.gamma`
+    has the proofs. Ties are broken at random.
+
+    Cost: about 0.2 ms for the radius; then as in `noisy_topk`, with more items
+    looked at where the noise is not much wider than the scores are apart.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> dp.gamma([3, 900, 700, 5], k=2, epsilon=1.0).indices
+    array([1, 2])
+    """
+    k = integer("k", k)
+    epsilon = positive("epsilon", epsilon)
+    sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
+    if not isinstance(counts, Histogram):
+        counts = counts_array("counts", counts)
+    scores = scores_over(counts, "gamma", monotone=monotone, k=k, largest=largest)
+    rate = Fraction(epsilon) / Fraction(sensitivity)
+    likeliest, _ = envelope(scores.n_items, rate)
+    # Cut for the radius to expect, before the first draw; it sets the cost, not the law.
+    usual = float(scale_of_radius(likeliest, monotone=scores.monotone))
+    head = scores.head(k=k, scale=usual)
+    source = acquire(rng)
+    try:
+        tau = radius(Tape(source.read, source.fresh), scores.n_items, rate)
+        source.begin()  # the race's first word is the next one
+        scale = scale_of_radius(tau, monotone=scores.monotone)
+        picks = select_from(
+            source,
+            head,
+            k=k,
+            scale=float(scale) if 2 * tau + 1 < DOUBLE else scale,
+            noise="uniform",
+        )
+        private = source.private
+    finally:
+        release(source)
+    return Release(
+        indices=picks,
+        labels=scores.labels_of(picks),
+        ordered=True,
+        complete=True,
+        cost=Cost(epsilon, 0.0, THEOREM),
+        mechanism="gamma",
+        private=private,
+        parameters={
+            "k": k,
+            "sensitivity": sensitivity,
+            "monotone": scores.monotone,
+            "n_items": scores.n_items,
+        },
+    )

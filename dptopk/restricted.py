@@ -1,0 +1,495 @@
+"""Any mechanism over an unknown domain: it picks from the top k_bar, and each pick is tested."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dptopk._validate import boolean, choice, integer, nonnegative, positive, probability
+from dptopk._wrapped import OURS, by_gumbel, by_ours, by_yours, in_random_order
+from dptopk.accounting import step_epsilon
+from dptopk.accounting.stability import BOUNDS, stability_threshold
+from dptopk.histogram import Histogram, as_histogram
+from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._threshold import threshold_tests
+from dptopk.release import Cost, Release
+
+__all__ = [
+    "default_k_bar",
+    "default_split",
+    "restricted",
+    "restricted_gumbel",
+    "restricted_normal",
+    "restricted_oneshot",
+    "restricted_permute_and_flip",
+]
+
+OPTIONS = ("method", "noise", "max_items_per_user")
+THEOREM = "Carvalho and Wang (restricted domain), Theorem 2"
+
+
+def default_k_bar(k: int) -> int:
+    """Return the k_bar used when none is given: max(50 k, 1000).
+
+    The tests don't depend on k_bar, and the cut they hold the picks against falls with it:
+    the paper advises a large multiple of k, such as 50 or 100.
+    """
+    return max(50 * k, 1000)
+
+
+@lru_cache(maxsize=4096)
+def default_split(k: int, epsilon: float, delta: float) -> float:
+    """Return the epsilon that a mechanism of ours gets when none is given.
+
+    What the tests leave over, who get 4 times the step that `limited_domain` would take
+    (Theorem 5, and the paper's experiments), but no more than half of the total: with few
+    picks that would leave the mechanism too little to find items that pass.
+    """
+    tests = min(4 * step_epsilon(epsilon, k, delta / 2), epsilon / 2)
+    return math.nextafter(epsilon - tests, 0.0)
+
+
+def restricted(
+    mechanism: Any,
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    mechanism_epsilon: float | None = None,
+    mechanism_delta: float | None = None,
+    options: Mapping[str, Any] | None = None,
+    ordered: bool = True,
+    tail: str = "exact",
+    rng: Any = None,
+) -> Release:
+    """Let a mechanism pick k of the k_bar most frequent items; the domain may be unknown.
+
+    The mechanism sees the k_bar largest counts as if they were a known domain.
+    Then its picks, in its order, are tested against the count that was cut off
+    next: a pick comes out if its count, less that one, less 1, plus noise exceeds
+    a noisy threshold. The first that fails ends the list.
+
+    Parameters
+    ----------
+    mechanism : str or callable
+        One of our mechanisms by name ("peel", "oneshot", "permute_and_flip",
+        "normal") or function, or a callable of yours ``(Histogram, k) -> picks``:
+        see Notes.
+    counts : Histogram or array of integers, shape (d,)
+        Users per item, full or truncated, of a known or an unknown domain.
+    k : int
+        How many items to pick at most.
+    epsilon, delta : float
+        The total the release costs, the mechanism's share included.
+    k_bar : int, optional
+        How many of the largest counts the mechanism sees, k <= k_bar. By
+        default ``default_k_bar(k)``, or where the histogram was truncated.
+    mechanism_epsilon, mechanism_delta : float, optional
+        The mechanism's share; the rest goes to the tests. For a callable of
+        yours, what it costs: `mechanism_epsilon` must be given, and
+        `mechanism_delta` is 0 by default. For ours, by default
+        ``default_split``, and half of delta where the mechanism spends any.
+    options : mapping, optional
+        For a mechanism of ours, where it has them: "method", "noise",
+        "max_items_per_user".
+    ordered : bool, default True
+        Whether the order of the picks of a callable of yours is that of its
+        choice. False for a set: it is then put in an order drawn at random
+        before the tests.
+    tail : {"exact", "paper"}
+        How the threshold follows from the tests' delta: exactly, or by the
+        larger bound of the paper.
+    rng : optional
+        None for secure randomness; see `SeededRng` for experiments. Not
+        given to a callable of yours, which draws its own.
+
+    Returns
+    -------
+    Release
+        Items in the mechanism's order (in none, if it picks a set); ``complete``
+        is False if there are fewer than k.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+    MechanismError
+        If a callable of yours fails, or returns anything but up to k different
+        indices. The budget is spent: that it failed may tell of the data.
+    RandomnessError
+        If there is no secure source of random bits.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP when one user, who may touch any number
+    of items once each, is added or removed: Theorem 2, if the mechanism is
+    (mechanism_epsilon, mechanism_delta)-DP over every known domain of k_bar
+    items **and treats items alike**: which items there are must make no
+    difference but by their counts. Proof in `dptopk.reference.restricted`.
+
+    A callable of yours need not see to that: it is shown the items without
+    labels, in an order drawn at random. Its Histogram holds k_bar counts of
+    positions 0 .. k_bar-1; it returns positions, or a Release of ours that has
+    them and says whether they are ordered. It must not use the counts by any
+    other way. The chance that it picks an item should rise with the item's
+    count, or what it picks won't pass. A callable that
+    keeps, prints or sends the counts is not private, whatever it returns.
+
+    With eR = epsilon - mechanism_epsilon, both noises are Laplace of scale
+    2/eR, and the threshold is (2/eR) ln(1/delta_q) with the largest delta_q such
+    that delta_q (2 + ln(1/delta_q)) / 4 is at most delta - mechanism_delta; for
+    ``tail="paper"`` there is a 3 for the 2.
+
+    Items missing from the top k_bar of an unknown domain are made up, and count
+    0; one of these that passes is shown as BOT. Ties go by item order.
+
+    Source: Carvalho and Wang, "A Framework for Practical Differentially Private
+    Top-k Selection", Algorithm 1.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> h = dp.Histogram.truncated([9000, 8000, 40], ["ant", "bee", "cat"], next_count=2, k_bar=3)
+    >>> r = dp.restricted("peel", h, k=3, epsilon=1.0, delta=1e-6)
+    >>> r.labels, r.complete
+    (('ant', 'bee'), False)
+
+    A mechanism that knows nothing is 0-DP:
+
+    >>> r = dp.restricted(lambda h, k: range(k), h, k=1, epsilon=1.0, delta=1e-6, k_bar=2,
+    ...                   mechanism_epsilon=0.0)
+    >>> r.labels in [("ant",), ("bee",)]
+    True
+    """
+    k = integer("k", k)
+    epsilon = positive("epsilon", epsilon)
+    delta = probability("delta", delta, zero=False)
+    tail = choice("tail", tail, BOUNDS)
+    ordered = boolean("ordered", ordered)
+    ours = _ours(mechanism)
+    _check_options(ours, options)
+    h = as_histogram(counts)
+    k_bar = _checked_k_bar(h, k, k_bar)
+    budget = _shares(ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, tail)
+    shown, items, next_count = _domain(h, k_bar)
+    spend = budget.mechanism_epsilon, budget.mechanism_delta
+    if ours == "peel" and not options:
+        picked = by_gumbel(shown, k, *spend, rng)
+    elif ours is not None:
+        picked = by_ours(ours, shown, h, k, *spend, options or {}, rng)
+    else:
+        picked = by_yours(mechanism, shown, k, *spend, ordered, rng)
+    places, private = picked.places, picked.private
+    if not picked.ordered and places.size > 1:
+        places, safe = in_random_order(places, rng)
+        private = private and safe
+    if places.size:
+        failed, safe = threshold_tests(
+            shown[places] - (next_count + 1),
+            threshold=budget.threshold,
+            threshold_scale=budget.scale,
+            query_scale=budget.scale,
+            above=False,
+            rng=rng,
+        )
+        private = private and safe
+        places = places[: failed.size - int(failed[-1])]
+        if items.size < shown.size:
+            made_up = np.flatnonzero(places >= items.size)
+            places = places[: made_up[0]] if made_up.size else places
+    picks = items[places]
+    if h.known_domain and not picked.ordered:
+        picks = np.sort(picks)
+    return Release(
+        indices=picks if h.known_domain else None,
+        labels=h.labels_of(picks),
+        ordered=picked.ordered,
+        complete=picks.size == k,
+        cost=Cost(epsilon, delta, f"{THEOREM}; {picked.theorem}"),
+        mechanism="restricted" if ours is None else f"restricted({ours})",
+        private=private,
+        parameters={
+            "k": k,
+            "k_bar": k_bar,
+            "mechanism_epsilon": budget.mechanism_epsilon,
+            "mechanism_delta": budget.mechanism_delta,
+            "epsilon_tests": budget.epsilon,
+            "delta_tests": budget.delta,
+            "tail": tail,
+            "threshold": budget.threshold,
+            "scale": budget.scale,
+            "mechanism_parameters": picked.parameters,
+        },
+    )
+
+
+def restricted_gumbel(counts: Any, *, k: int, epsilon: float, delta: float, **more: Any) -> Release:
+    """Pick up to k items by Gumbel noise among the top k_bar: `peel` by way of `restricted`.
+
+    Parameters
+    ----------
+    counts, k, epsilon, delta, **more
+        As in `restricted`.
+
+    Returns
+    -------
+    Release
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP, that of `restricted`. Where ``epsilon_tests`` is 4
+    steps of `limited_domain` (from about 15 picks on, by default), a smaller gap than that one
+    needs is enough to return all k picks (Theorem 5). With fewer than 10 picks
+    `limited_domain` tends to return more.
+
+    Source: Carvalho and Wang, Algorithm 3 (RG).
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> dp.restricted_gumbel([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6).items
+    (1, 2)
+    """
+    return restricted("peel", counts, k=k, epsilon=epsilon, delta=delta, **more)
+
+
+def restricted_oneshot(
+    counts: Any, *, k: int, epsilon: float, delta: float, noise: str = "exponential", **more: Any
+) -> Release:
+    """Pick a set of up to k items among the top k_bar: `oneshot` by way of `restricted`.
+
+    Parameters
+    ----------
+    counts, k, epsilon, delta, **more
+        As in `restricted`.
+    noise : {"exponential", "laplace", "gaussian"}
+        As in `oneshot`.
+
+    Returns
+    -------
+    Release
+        Unordered: the set is tested in an order drawn at random.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP, that of `restricted`.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> r = dp.restricted_oneshot([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6)
+    >>> r.items, r.ordered
+    ((1, 2), False)
+    """
+    return restricted(
+        "oneshot", counts, k=k, epsilon=epsilon, delta=delta, options={"noise": noise}, **more
+    )
+
+
+def restricted_permute_and_flip(
+    counts: Any, *, k: int, epsilon: float, delta: float, **more: Any
+) -> Release:
+    """Pick up to k items among the top k_bar: `permute_and_flip` by way of `restricted`.
+
+    Parameters
+    ----------
+    counts, k, epsilon, delta, **more
+        As in `restricted`.
+
+    Returns
+    -------
+    Release
+        Items in the order of the picks.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP, that of `restricted`. The picks are pure DP by
+    default, and all of delta goes to the tests.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> dp.restricted_permute_and_flip([3, 900, 700, 5], k=2, epsilon=1.0, delta=1e-6).items
+    (1, 2)
+    """
+    return restricted("permute_and_flip", counts, k=k, epsilon=epsilon, delta=delta, **more)
+
+
+def restricted_normal(
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    max_items_per_user: int | None = None,
+    mechanism_epsilon: float | None = None,
+    **more: Any,
+) -> Release:
+    """Pick up to k items by normal noise among the top k_bar, where a user has few items.
+
+    Parameters
+    ----------
+    counts, k, epsilon, delta, **more
+        As in `restricted`.
+    max_items_per_user : int, optional
+        A bound D on the items one user has, known beforehand. By default the
+        histogram's own bound; of two the smaller. One must be known.
+    mechanism_epsilon : float, optional
+        The share of the normal noise. By default what the tests leave over, who get
+        4 epsilon / D (the paper's experiments), but no more than half of epsilon.
+
+    Returns
+    -------
+    Release
+        Items best first.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP, that of `restricted`, when one user, who touches at
+    most D items once each, is added or removed. The noise has the least standard
+    deviation that is (mechanism_epsilon, mechanism_delta)-DP at L2 sensitivity
+    sqrt(D), by the analytic Gaussian mechanism (Balle and Wang 2018, Theorem 8); its cost
+    does not grow with k. The paper's Theorem 8 counts D twice, for its epsilon is
+    sqrt(D) times that of a noise already made for sqrt(D).
+
+    Source: Carvalho and Wang, appendix E (RN).
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> dp.restricted_normal([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6,
+    ...                      max_items_per_user=8).items
+    (1, 2)
+    """
+    bounds = [as_histogram(counts).max_items_per_user]
+    if max_items_per_user is not None:
+        bounds.append(integer("max_items_per_user", max_items_per_user))
+    known = [bound for bound in bounds if bound is not None]
+    if not known:
+        raise ValueError("max_items_per_user must be given: a bound on the items of a user")
+    if mechanism_epsilon is None:
+        epsilon = positive("epsilon", epsilon)
+        mechanism_epsilon = math.nextafter(epsilon - epsilon * min(4 / min(known), 0.5), 0.0)
+    return restricted(
+        "normal",
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism_epsilon=mechanism_epsilon,
+        options={"max_items_per_user": min(known)},
+        **more,
+    )
+
+
+class Budget(NamedTuple):
+    """What the mechanism and the tests may spend, and the noise of the tests."""
+
+    mechanism_epsilon: float
+    mechanism_delta: float
+    epsilon: float
+    delta: float
+    threshold: float
+    scale: float
+
+
+def _ours(mechanism: Any) -> str | None:
+    """Return the name of a mechanism of ours, or None for a callable of the caller's."""
+    if isinstance(mechanism, str):
+        return choice("mechanism", mechanism, OURS)
+    if not callable(mechanism):
+        raise TypeError(
+            "mechanism must be a name or a callable (Histogram, k) -> indices, "
+            f"got {type(mechanism).__name__}"
+        )
+    return next((name for name, function in OURS.items() if function is mechanism), None)
+
+
+def _check_options(ours: str | None, options: Any) -> None:
+    """Refuse options that would say something else of the counts than is true of them."""
+    if options is None:
+        return
+    if ours is None:
+        raise TypeError("options are for the mechanisms of this library")
+    if not isinstance(options, Mapping) or not set(options) <= set(OPTIONS):
+        raise TypeError(f"options must be a mapping with keys among {', '.join(OPTIONS)}")
+
+
+def _checked_k_bar(h: Histogram, k: int, k_bar: int | None) -> int:
+    """Return how many items the mechanism is shown; of a known domain no more than there are."""
+    if k_bar is None:
+        k_bar = default_k_bar(k) if h.k_bar is None else min(default_k_bar(k), h.k_bar)
+    k_bar = h.check_k_bar(k_bar)
+    if h.n_items is not None:
+        k_bar = min(k_bar, h.n_items)
+    if k > k_bar:
+        raise ValueError(f"k must be at most k_bar = {k_bar}, got {k}")
+    return k_bar
+
+
+def _shares(
+    ours: str | None,
+    k: int,
+    epsilon: float,
+    delta: float,
+    mechanism_epsilon: Any,
+    mechanism_delta: Any,
+    options: Mapping[str, Any] | None,
+    tail: str,
+) -> Budget:
+    """Check the shares, and fill in those that are not given."""
+    if mechanism_epsilon is not None:
+        # What it costs is rounded up, unlike what it may spend.
+        check = positive if ours is not None else _cost
+        mechanism_epsilon = check("mechanism_epsilon", mechanism_epsilon)
+    elif ours is None:
+        raise TypeError("mechanism_epsilon must be given: what your mechanism costs")
+    else:
+        mechanism_epsilon = default_split(k, epsilon, delta)
+    if mechanism_delta is not None:
+        mechanism_delta = _cost("mechanism_delta", mechanism_delta)
+    elif ours in ("peel", "normal") or (options or {}).get("noise") == "gaussian":
+        mechanism_delta = delta / 2
+    else:
+        mechanism_delta = 0.0
+    if mechanism_epsilon >= epsilon:
+        raise ValueError(f"mechanism_epsilon must be less than epsilon, got {mechanism_epsilon}")
+    if mechanism_delta >= delta:
+        raise ValueError(f"mechanism_delta must be less than delta, got {mechanism_delta}")
+    return _budget(epsilon, delta, mechanism_epsilon, mechanism_delta, tail)
+
+
+def _cost(name: str, value: Any) -> float:
+    """Return a cost as a finite float >= 0, rounded up."""
+    number = nonnegative(name, value)
+    return number if number == value else math.nextafter(number, math.inf)
+
+
+@lru_cache(maxsize=4096)
+def _budget(
+    epsilon: float, delta: float, mechanism_epsilon: float, mechanism_delta: float, tail: str
+) -> Budget:
+    """Return the shares, and what the tests' share affords, rounded against us."""
+    rest = math.nextafter(epsilon - mechanism_epsilon, 0.0)
+    share = math.nextafter(delta - mechanism_delta, 0.0) if mechanism_delta else delta
+    if not (rest > 0.0 and share > 0.0):
+        raise ValueError("epsilon and delta must leave something for the tests")
+    scale = scale_of(rest, 2.0)
+    threshold = stability_threshold(share, query_scale=scale, threshold_scale=scale, bound=tail)
+    return Budget(mechanism_epsilon, mechanism_delta, rest, share, threshold, scale)
+
+
+def _domain(h: Histogram, k_bar: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return k_bar counts, descending, made-up ones among them; the items; the next count."""
+    counts, items, next_count = h.cut(k_bar)
+    if counts.size < k_bar:
+        shown = np.zeros(k_bar, np.int64)
+        shown[: counts.size] = counts
+        return shown, items, next_count
+    return counts, items, next_count
