@@ -22,6 +22,7 @@ from benchmarks import (
     bench_framework,
     bench_mechanisms,
     bench_noise,
+    bench_ranking,
     bench_thresholds,
 )
 from dptopk import _core
@@ -34,6 +35,7 @@ BENCHES = {
     "thresholds": bench_thresholds,
     "framework": bench_framework,
     "compare": bench_compare,
+    "ranking": bench_ranking,
 }
 
 

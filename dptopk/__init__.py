@@ -6,7 +6,7 @@ came out and what it cost.
 
 from importlib.metadata import PackageNotFoundError, version
 
-from dptopk import accounting, utility
+from dptopk import accounting, ranking, utility
 from dptopk.argtopk import argtopk
 from dptopk.errors import (
     DptopkError,
@@ -14,6 +14,7 @@ from dptopk.errors import (
     MechanismError,
     RandomnessError,
     SourceError,
+    StatementError,
     UnknownDomainError,
 )
 from dptopk.histogram import Histogram
@@ -30,6 +31,7 @@ from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
+from dptopk.ranking import rank_pairs
 from dptopk.release import Answers, Cost, Release
 from dptopk.restricted import (
     restricted,
@@ -59,6 +61,7 @@ __all__ = [
     "SourceError",
     "SparseVector",
     "StableQueries",
+    "StatementError",
     "UnknownDomainError",
     "accounting",
     "argtopk",
@@ -73,6 +76,8 @@ __all__ = [
     "oneshot",
     "peel",
     "permute_and_flip",
+    "rank_pairs",
+    "ranking",
     "restricted",
     "restricted_gumbel",
     "restricted_normal",

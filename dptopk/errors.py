@@ -37,3 +37,11 @@ class MechanismError(DptopkError, RuntimeError):
     spent. The message says which rule was broken and no more: call the
     mechanism on counts that are made up to see why.
     """
+
+
+class StatementError(DptopkError, ValueError):
+    """What the caller stated about the data beforehand does not hold of it.
+
+    That it was raised is not covered by any privacy guarantee: it tells that
+    much about the data. No message says more than that.
+    """

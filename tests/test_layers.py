@@ -22,7 +22,7 @@ LAYERS = [
     ["release"],
     ["mechanisms"],
     ["metrics", "_wrapped"],
-    ["restricted"],
+    ["restricted", "ranking"],
     ["verification"],
     ["verify"],
     ["cli"],

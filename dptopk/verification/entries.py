@@ -10,6 +10,7 @@ from dptopk.verification import (
     oneshot,
     peel,
     permute_and_flip,
+    ranking,
     restricted,
     sparse_vector,
     stable_release,
@@ -33,5 +34,6 @@ ENTRIES: dict[str, Entry] = {
         stable_release.ENTRY,
         top_stable.ENTRY,
         restricted.ENTRY,
+        ranking.ENTRY,
     )
 }

@@ -1,0 +1,130 @@
+"""``dptopk rank``: the k best items, from files of pairwise comparisons."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables, version
+
+CONFIDENCE = 0.95  # of the intervals of noisy scores, all at once
+METHODS = ("laplace", "pure", "approximate")
+
+
+def add(commands: Any) -> None:
+    """Add the command and its arguments."""
+    rank = commands.add_parser(
+        "rank",
+        allow_abbrev=False,
+        help="the k best items by pairwise comparisons, privately",
+        description="Rank items by pairwise comparisons such that single comparisons stay "
+        "private: not people, and not who was compared with whom.",
+    )
+    rank.set_defaults(run=_run)
+    option = rank.add_argument
+    option("files", nargs="+", metavar="FILE", help="one comparison a row; - for CSV")
+    option("--winner", default="winner", metavar="COL", help="column (default: winner)")
+    option("--loser", default="loser", metavar="COL", help="column (default: loser)")
+    option("--domain", metavar="FILE", required=True, help="all items there are, one a line")
+    option("-k", "--k", type=int, default=10, help="how many items (default: 10)")
+    option("--epsilon", type=float, required=True, help="the total budget")
+    option("--delta", type=float, default=0.0, help="for --method approximate")
+    option("--degree", type=int, required=True, metavar="D", help="most others of any item")
+    option("--comparisons-per-pair", type=int, required=True, metavar="L")
+    option("--rho", type=float, help="bound of the ergodicity coefficient, whatever the outcomes")
+    option("--no-check-rho", action="store_true", help="vouch for --rho")
+    option("--restart", type=float, default=0.0, metavar="P", help="chance of a restart, for --rho")
+    option("--method", choices=METHODS, default=METHODS[0])
+    option("--json", action="store_true", help="one JSON object instead of a table")
+    option("-q", "--quiet", action="store_true", help="the items only, one a line; no progress")
+
+
+def _run(args: argparse.Namespace) -> int:
+    from dptopk.ranking import rank_pairs
+    from dptopk.ranking.private import calibrate
+    from dptopk.sources.files import connect, read_domain, read_events
+
+    if args.winner == args.loser:
+        raise Refused("--winner and --loser must name two different columns")
+    domain = read_domain(args.domain)
+    options = {
+        "k": args.k,
+        "epsilon": args.epsilon,
+        "delta": args.delta,
+        "degree": args.degree,
+        "comparisons_per_pair": args.comparisons_per_pair,
+        "rho": args.rho,
+        "restart": args.restart,
+        "method": args.method,
+    }
+    if len(domain) < 2:
+        raise Refused("--domain must hold at least 2 items")
+    with refusing():  # before any file is read
+        calibrate(len(domain), complete=args.degree >= len(domain) - 1, **options)
+    if not (args.json or args.quiet):
+        tables()
+    rows = read_events(
+        args.files, user=args.winner, item=args.loser, as_text=True, connection=connect()
+    )
+    release = rank_pairs(
+        rows,
+        winner=args.winner,
+        loser=args.loser,
+        items=domain,
+        check_rho=not args.no_check_rho,
+        **options,
+    )
+    _print_release(release, args)
+    return 0
+
+
+def _print_release(release: Any, args: argparse.Namespace) -> None:
+    labels = [plain(label) for label in release.labels]
+    scores, intervals = [], []
+    if release.counts is not None:
+        grid = release.parameters["grid"]
+        scores = [count / grid for count in release.counts.tolist()]
+        ends = release.intervals(CONFIDENCE).tolist()
+        intervals = [[low / grid, high / grid] for low, high in ends]
+    if args.json:
+        scored = {"scores": scores, "intervals": intervals, "confidence": CONFIDENCE}
+        print_json(
+            {
+                "items": labels,
+                **(scored if scores else {}),
+                "ordered": bool(release.ordered),
+                "cost": {
+                    "epsilon": float(release.cost.epsilon),
+                    "delta": float(release.cost.delta),
+                    "theorem": str(release.cost.theorem),
+                },
+                "mechanism": str(release.mechanism),
+                "parameters": {name: plain(value) for name, value in release.parameters.items()},
+                "private": bool(release.private),
+                "version": version(),
+            }
+        )
+        return
+    names = [printable(str(label)) for label in labels]
+    if args.quiet:
+        for name in names:
+            print(name)
+        return
+    console, table = tables()
+    table.add_column("rank" if release.ordered else "", justify="right")
+    table.add_column("item" if release.ordered else "item (in no order)", overflow="fold")
+    if scores:
+        table.add_column("score (noisy)", justify="right")
+        table.add_column(f"{CONFIDENCE:.0%} interval", justify="right")
+    for rank, name in enumerate(names, 1):
+        shown = []
+        if scores:
+            low, high = intervals[rank - 1]
+            shown = [f"{scores[rank - 1]:.6f}", f"{low:.6f}-{high:.6f}"]
+        table.add_row(str(rank) if release.ordered else "-", name, *shown)
+    console.print(table)
+    cost = release.cost
+    console.print(
+        f"rank_pairs: this cost epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.6g} "
+        f"per comparison ({cost.theorem})."
+    )

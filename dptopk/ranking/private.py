@@ -1,0 +1,408 @@
+"""The k best items by pairwise comparisons: noise on a stationary distribution."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dptopk._validate import boolean, choice, integer, positive, probability
+from dptopk.argtopk import argtopk
+from dptopk.discrete import add_noise, laplace_scale
+from dptopk.errors import StatementError
+from dptopk.mechanisms.oneshot import noise_for, oneshot
+from dptopk.ranking import chain
+from dptopk.ranking.table import MOST_TOTAL, checked_table, compared, is_complete, read_table
+from dptopk.release import Cost, Release
+
+__all__ = ["METHODS", "Plan", "calibrate", "rank_pairs", "worst_case_rho"]
+
+METHODS = ("laplace", "pure", "approximate")
+LAPLACE = (
+    "Laplace mechanism on the stationary distribution, L1 sensitivity "
+    "2 (1 - restart) / (d L (1 - (1 - restart) rho)) (Seneta 1988)"
+)
+PAPER = "Qiao, Su and Zhang 2021, "
+COARSE = 2**12  # the grid adds at most this part to the noise
+FINEST = 10**15  # grids that doubles resolve
+
+
+def rank_pairs(
+    wins: Any,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float = 0.0,
+    degree: int,
+    comparisons_per_pair: int,
+    rho: float | None = None,
+    restart: float = 0.0,
+    method: str = "laplace",
+    check_rho: bool = True,
+    winner: str | None = None,
+    loser: str | None = None,
+    items: Any = None,
+    rng: Any = None,
+) -> Release:
+    """Pick the k best items from the outcomes of pairwise comparisons.
+
+    An item is as good as its share of the stationary distribution of a random
+    walk from losers to winners (rank centrality).
+
+    Parameters
+    ----------
+    wins : sparse or dense array of integers, shape (n, n); or a DataFrame
+        wins[i, j] is how often i beat j. Or rows of winners and losers: whatever
+        `Histogram.from_events` takes, with `winner`, `loser` and `items`.
+    k : int
+        How many items to pick, 1 <= k <= n.
+    epsilon : float
+        The total the release costs.
+    delta : float, default 0
+        The most delta it may cost. Only method "approximate" uses it.
+    degree : int
+        d, at least the most items that any item was compared with.
+    comparisons_per_pair : int
+        L, the same for every pair that was compared.
+    rho : float, optional
+        In [0, 1): a bound of `ergodicity_coefficient` of the transition matrix,
+        stated without a look at the outcomes. It must hold of every
+        table that might have come out, see Notes. By default `worst_case_rho`,
+        which is below 1 if every two items were compared; else it takes `restart`.
+    restart : float, default 0
+        In [0, 1): the chance that a step of the walk goes to an item drawn
+        uniformly. The larger, the less noise, and the more wins over whomever
+        count alike. The guarantee then needs no `rho`.
+    method : {"laplace", "pure", "approximate"}
+        "laplace" adds noise to the whole distribution: less than the others,
+        which are the paper's and pick a set: "pure" by its Theorem 2.1,
+        "approximate" by its Theorem 3.5 (epsilon <= 0.2, delta <= 0.05).
+    check_rho : bool, default True
+        Whether to check `rho` against these comparisons. Past 2^34 operations (one
+        for each item and two that were compared with it: 10,000 items of degree 1,000
+        take 10^10) that is not done: then vouch for it by False.
+    winner, loser : str, optional
+        Columns of a frame.
+    items : sequence, optional
+        Labels; with a frame required: all items there are.
+    rng : optional
+        None for secure randomness; see `SeededRng` for experiments.
+
+    Returns
+    -------
+    Release
+        By "laplace" in order, with noisy scores: ``counts`` over
+        ``parameters["grid"]``. By the others a set without scores.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+    StatementError
+        If `degree`, `comparisons_per_pair` or `rho` does not hold, an item was
+        compared with itself, or the comparisons do not connect all items.
+    SourceError
+        If a frame cannot be read, or has items that are not in `items`.
+    ArithmeticError
+        If the distribution cannot be computed to the accuracy accounted for.
+    RandomnessError
+        If there is no secure source of random bits.
+
+    Notes
+    -----
+    **Guarantee**: (cost.epsilon, cost.delta)-DP when ONE COMPARISON comes out the
+    other way. Who was compared with whom, and how often, is public. This
+    protects single comparisons, not people: who made m of them is protected by
+    m epsilon.
+
+    With `rho` given it holds among the tables of which `rho` holds. Others
+    are refused, and that refusal is itself visible: where a neighbour of the
+    data would be refused, one comparison decides between an answer and an error.
+    So `rho` should hold of all outcomes. From the graph alone such a bound is
+    known if every two items were compared, 1 - 1 / d; otherwise there is none, for
+    two items never compared may both win everything. `restart` gives one.
+
+    One comparison moves the distribution by s = 2 / (d L (1 - rho)) at most in L1 (with
+    restarts see `cost.theorem`; proof in `dptopk.reference.ranking`), so Laplace
+    noise of scale s / epsilon makes all of it private: ranks and scores cost
+    nothing more. "pure" adds noise of scale 2 k s / epsilon, "approximate" of 4 s
+    sqrt(k ln(n / delta)) / epsilon or twice that. Noise is added to integers on a grid; the
+    grid and the error of the distribution, bounded beforehand, add to s.
+
+    Source: Qiao, Su and Zhang 2021, section 3.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> wins = [[0, 9000, 9900], [1000, 0, 9500], [100, 500, 0]]
+    >>> release = dp.rank_pairs(wins, k=2, epsilon=1.0, degree=2, comparisons_per_pair=10_000)
+    >>> release.items, release.ordered, release.parameters["rho"]
+    ((0, 1), True, 0.5)
+    """
+    check_rho = boolean("check_rho", check_rho)
+    table, labels = read_table(wins, winner=winner, loser=loser, items=items)
+    n_items = table.shape[0]
+    degree = integer("degree", degree)
+    comparisons = integer("comparisons_per_pair", comparisons_per_pair)
+    table = checked_table(table, degree=degree, comparisons_per_pair=comparisons)
+    plan = calibrate(
+        n_items, complete=is_complete(table), k=k, epsilon=epsilon, delta=delta, degree=degree,
+        comparisons_per_pair=comparisons, rho=rho, restart=restart, method=method,
+    )  # fmt: skip
+    scores = _scores(table, plan, check_rho=check_rho)
+    parameters = {
+        "k": plan.k,
+        "method": plan.method,
+        "degree": plan.degree,
+        "comparisons_per_pair": plan.comparisons_per_pair,
+        "rho": plan.rho,
+        "rho_is": "the worst case" if rho is None else "checked" if check_rho else "vouched for",
+        "restart": plan.restart,
+        "sensitivity": plan.sensitivity,
+        "n_items": n_items,
+        "monotone": False,
+    }
+    if plan.method != "laplace":
+        return _by_oneshot(scores, plan, labels, parameters, rng)
+    noisy, private = add_noise(
+        np.rint(scores * plan.grid).astype(np.int64), "laplace", plan.scale, rng
+    )
+    picks = argtopk(noisy, plan.k)
+    return Release(
+        indices=picks,
+        labels=_labels_of(labels, picks),
+        counts=noisy[picks],
+        ordered=True,
+        complete=True,
+        cost=Cost(plan.epsilon, 0.0, LAPLACE),
+        mechanism="rank_pairs",
+        private=private,
+        parameters={
+            **parameters,
+            "grid": plan.grid,
+            "scale": plan.scale / plan.grid,
+            "counts_noise": "laplace",
+            "counts_scale": plan.scale,
+            "counts_among": n_items,  # their noise picked them
+        },
+    )
+
+
+def worst_case_rho(wins: Any, *, degree: int) -> float:
+    """Return the largest ergodicity coefficient that any outcomes can have.
+
+    Parameters
+    ----------
+    wins : sparse or dense array of integers, shape (n, n)
+        Only who was compared with whom is looked at: what is not 0, either way.
+    degree : int
+        At least the most items that any item was compared with.
+
+    Returns
+    -------
+    float
+        1 - 1 / degree (rounded up) if every two items were compared, otherwise 1.
+
+    Raises
+    ------
+    TypeError, ValueError, StatementError
+        If `wins` is no such table, or `degree` is too small.
+
+    Notes
+    -----
+    Two items never compared with each other that win all their comparisons have
+    nothing in common: each stays where it is. Two that were compared have at
+    least the outcomes of their own comparisons in common, 1 / degree; and no
+    more, if both beat all others.
+
+    Examples
+    --------
+    >>> from dptopk.ranking import worst_case_rho
+    >>> worst_case_rho([[0, 1, 4], [3, 0, 2], [0, 2, 0]], degree=2)
+    0.5
+    """
+    degree = integer("degree", degree)
+    table, _ = read_table(wins, winner=None, loser=None, items=None)
+    table.setdiag(0)
+    table.eliminate_zeros()
+    graph = compared(table)
+    if int(np.diff(graph.indptr).max()) > degree:
+        raise StatementError(
+            f"degree = {degree} does not hold: some item was compared with more others"
+        )
+    return _up(_worst(degree)) if is_complete(table) else 1.0
+
+
+class Plan(NamedTuple):
+    """What is fixed before any outcome is looked at.
+
+    rho : bound of the ergodicity coefficient, 1.0 with restarts alone
+    sensitivity : L1 distance of two distributions, without the error of computing them
+    tolerance : how far one step may move the distribution as computed
+    grid : units of noisy scores in 1
+    scale : noise in these units; of the other methods in units of the distribution
+    """
+
+    k: int
+    epsilon: float
+    delta: float
+    degree: int
+    comparisons_per_pair: int
+    rho: float
+    restart: float
+    method: str
+    sensitivity: float
+    tolerance: float
+    grid: int
+    scale: float
+    widened: float  # sensitivity with the error of computing them
+
+
+def calibrate(
+    n_items: int,
+    *,
+    complete: bool,
+    k: Any,
+    epsilon: Any,
+    delta: Any,
+    degree: Any,
+    comparisons_per_pair: Any,
+    rho: Any,
+    restart: Any,
+    method: Any,
+) -> Plan:
+    """Check what was asked for and return the noise that pays for it."""
+    k = integer("k", k)
+    epsilon = positive("epsilon", epsilon)
+    delta = probability("delta", delta, zero=True)
+    degree = integer("degree", degree)
+    comparisons = integer("comparisons_per_pair", comparisons_per_pair)
+    restart = probability("restart", restart, zero=True)
+    method = choice("method", method, METHODS)
+    bound = _worst(degree) if rho is None and complete else Fraction(1)
+    if rho is not None:
+        bound = Fraction(_rho(rho))
+    if k > n_items:
+        raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")
+    if degree * comparisons > MOST_TOTAL:
+        raise ValueError("degree times comparisons_per_pair must be at most 2**52")
+    stays = 1 - Fraction(restart)
+    gap = 1 - stays * bound
+    if gap <= 0:
+        raise StatementError(
+            "without rho or restart every two items must have been compared: otherwise no "
+            "bound below 1 holds whatever the outcomes"
+        )
+    sensitivity = 2 * stays / (degree * comparisons * gap)
+    rounding, tolerance = accuracy(n_items, degree, comparisons)
+    error = (Fraction(tolerance) * (1 + Fraction(1, 2**10)) + rounding) / gap
+    error += Fraction(n_items + 2, 2**53)
+    widened = sensitivity + 2 * error
+    grid = 10
+    while grid < FINEST and grid * sensitivity < n_items * COARSE:
+        grid *= 10
+    if method == "laplace":
+        scale = laplace_scale(epsilon, math.ceil(grid * (widened + Fraction(1, 2**51))) + n_items)
+    else:  # refuses what the paper's theorems are not proved for
+        scale = noise_for(
+            noise="laplace", method=method, k=k, epsilon=epsilon, delta=delta,
+            sensitivity=_up(widened), monotone=False, max_items_per_user=None, n_items=n_items,
+        ).scale  # fmt: skip
+    return Plan(
+        k, epsilon, delta, degree, comparisons, _up(bound), restart, method, _up(sensitivity),
+        tolerance, grid, scale, _up(widened),
+    )  # fmt: skip
+
+
+def accuracy(n_items: int, degree: int, comparisons_per_pair: int) -> tuple[Fraction, float]:
+    """Return how much roundings can hide of a step's L1 distance, and what it may be.
+
+    A step adds up at most m = min(degree, n - 1) + 1 products of entries, each
+    entry and product rounded once, and mixes in the restart: the roundings of
+    all states together are below (m + 8) 2^-52 of the sum, which is 1. Both are
+    public. What a distribution is from the true one is at most its step over 1 - rho.
+    """
+    rounding = Fraction(min(degree, n_items) + 16, 2**51)
+    allowed = max(4 * rounding, Fraction(1, 2**16 * degree * comparisons_per_pair))
+    return rounding, float(allowed)
+
+
+def _scores(table: Any, plan: Plan, *, check_rho: bool) -> np.ndarray:
+    """Return the stationary distribution of a table of which rho holds."""
+    total = plan.degree * plan.comparisons_per_pair
+    steps = chain.walk(table, total)
+    refused = StatementError(f"rho = {plan.rho} does not hold of these comparisons")
+    if plan.rho < 1.0 and check_rho:
+        graph = compared(table)
+        graph.setdiag(1)
+        if chain.overlap_work(graph) > chain.MOST_WORK:
+            raise ValueError(
+                "to check rho on this graph takes more than 2**34 operations: vouch for it by "
+                "check_rho=False"
+            )
+        if int(chain.least_overlap(steps)) < (1 - Fraction(plan.rho)) * total:
+            raise refused
+    elif not plan.restart and chain.closed_classes(steps) > 1:
+        raise refused
+    # As near as doubles come; what the noise accounts for is less, and is what counts.
+    rounding, _ = accuracy(table.shape[0], plan.degree, plan.comparisons_per_pair)
+    scores, moved = chain.stationary(steps / float(total), plan.restart, float(4 * rounding))
+    if not moved <= plan.tolerance:
+        raise ArithmeticError(
+            "the stationary distribution cannot be computed to the accuracy that the noise "
+            "accounts for"
+        )
+    return scores
+
+
+def _by_oneshot(
+    scores: np.ndarray, plan: Plan, labels: Any, parameters: dict[str, Any], rng: Any
+) -> Release:
+    """Pick a set by the paper's mechanism, at the sensitivity that it prints."""
+    picked = oneshot(
+        scores, k=plan.k, epsilon=plan.epsilon, delta=plan.delta, method=plan.method,
+        sensitivity=plan.widened, monotone=False, rng=rng,
+    )  # fmt: skip
+    assert picked.indices is not None
+    theorem = picked.cost.theorem
+    if plan.method == "approximate":
+        theorem = theorem.replace(PAPER, PAPER + "Theorem 3.5, by ")
+    return Release(
+        indices=picked.indices.copy(),
+        labels=_labels_of(labels, picked.indices),
+        ordered=False,
+        complete=True,
+        cost=picked.cost._replace(theorem=theorem),
+        mechanism="rank_pairs",
+        private=picked.private,
+        parameters={**parameters, "scale": picked.parameters["scale"]},
+    )
+
+
+def _labels_of(labels: Any, picks: np.ndarray) -> tuple[Any, ...] | None:
+    if labels is None:
+        return None
+    if isinstance(labels, np.ndarray):
+        return tuple(labels[picks].tolist())
+    return tuple(labels[i] for i in picks.tolist())
+
+
+def _rho(value: Any) -> float:
+    """Return a stated rho, rounded up."""
+    zero = type(value) in (int, float) and value == 0
+    rho = 0.0 if zero else positive("rho", value, toward=math.inf)
+    if rho >= 1.0:
+        raise ValueError(f"rho must be in [0, 1), got {value}")
+    return rho
+
+
+def _worst(degree: int) -> Fraction:
+    return 1 - Fraction(1, degree)
+
+
+def _up(exact: Fraction) -> float:
+    """Return the least double that is not below."""
+    number = float(exact)
+    return number if Fraction(number) >= exact else math.nextafter(number, math.inf)
