@@ -8,7 +8,14 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dptopk import accounting
 from dptopk.argtopk import argtopk
-from dptopk.errors import DptopkError, RandomnessError, SourceError, UnknownDomainError
+from dptopk.errors import (
+    BudgetError,
+    DptopkError,
+    LedgerError,
+    RandomnessError,
+    SourceError,
+    UnknownDomainError,
+)
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
@@ -17,6 +24,7 @@ from dptopk.mechanisms.noisy_topk import noisy_topk
 from dptopk.mechanisms.peel import peel
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng
+from dptopk.session import Session
 from dptopk.verify import verify
 
 try:
@@ -25,12 +33,15 @@ except PackageNotFoundError:  # a source tree that was built in place
     __version__ = "unknown"
 
 __all__ = [
+    "BudgetError",
     "Cost",
     "DptopkError",
     "Histogram",
+    "LedgerError",
     "RandomnessError",
     "Release",
     "SeededRng",
+    "Session",
     "SourceError",
     "UnknownDomainError",
     "accounting",

@@ -24,3 +24,11 @@ class TapeEndError(DptopkError, RuntimeError):
 
 class SourceError(DptopkError, ValueError):
     """A file, table or column that cannot be read as user-item events."""
+
+
+class BudgetError(DptopkError):
+    """A call that might cost more than is left: nothing was drawn and nothing charged."""
+
+
+class LedgerError(DptopkError):
+    """A ledger that can't be read or written, or does not hold what was asked for."""

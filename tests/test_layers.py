@@ -21,6 +21,7 @@ LAYERS = [
     ["discrete"],
     ["release"],
     ["mechanisms"],
+    ["session"],
     ["verification"],
     ["verify"],
     ["cli"],
