@@ -16,6 +16,7 @@ from dptopk.errors import (
     SourceError,
     UnknownDomainError,
 )
+from dptopk.filter import Filter
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
@@ -36,6 +37,7 @@ __all__ = [
     "BudgetError",
     "Cost",
     "DptopkError",
+    "Filter",
     "Histogram",
     "LedgerError",
     "RandomnessError",

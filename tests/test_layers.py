@@ -21,7 +21,7 @@ LAYERS = [
     ["discrete"],
     ["release"],
     ["mechanisms"],
-    ["session"],
+    ["session", "filter"],
     ["verification"],
     ["verify"],
     ["cli"],
