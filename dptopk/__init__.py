@@ -18,6 +18,7 @@ from dptopk.errors import (
 )
 from dptopk.filter import Filter
 from dptopk.histogram import Histogram
+from dptopk.ledger import Ledger
 from dptopk.mechanisms.limited_domain import limited_domain
 from dptopk.mechanisms.limited_domain_laplace import limited_domain_laplace
 from dptopk.mechanisms.noisy_counts import noisy_counts
@@ -39,6 +40,7 @@ __all__ = [
     "DptopkError",
     "Filter",
     "Histogram",
+    "Ledger",
     "LedgerError",
     "RandomnessError",
     "Release",

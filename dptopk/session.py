@@ -209,6 +209,8 @@ class Account(Protocol):
     def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
         """Return the release of an earlier request, if this is one."""
 
+    check_labels: Callable[[Any], None] | None  #: refuses labels that can't be recorded
+
     def reserve(
         self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
     ) -> int | Release:
@@ -236,6 +238,8 @@ class InProcess:
     def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
         """Refuse: nothing is recorded here."""
         raise ValueError("request_id needs a session that is bound to a Ledger")
+
+    check_labels: Callable[[Any], None] | None = None  # nothing is recorded here
 
     def reserve(
         self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
@@ -445,9 +449,13 @@ class Session:
         terms = self._terms
 
         def plan(k: int) -> limited_domain.Plan:
-            return limited_domain.plan_of(
+            plan = limited_domain.plan_of(
                 counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
             )
+            check_labels = self._account.check_labels
+            if check_labels is not None:
+                check_labels(plan.histogram.labels_of(plan.cut[1]))
+            return plan
 
         def draw(plan: limited_domain.Plan) -> Release:
             return limited_domain.draw(
@@ -518,6 +526,9 @@ class Session:
         def plan(k: int) -> peel.Plan:
             plan = peel.plan_of(counts, k=k, sensitivity=sensitivity, monotone=monotone)
             peel.scale_in(plan, step)  # refuses a scale past the range of floats
+            h, check_labels = plan.scores.histogram, self._account.check_labels
+            if check_labels is not None and h is not None:
+                check_labels(h.labels)
             return plan
 
         def draw(plan: peel.Plan) -> Release:
