@@ -14,11 +14,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from dptopk.cli import cost, select, verify
+from dptopk.cli import cost, ledger, select, verify
 from dptopk.cli.printing import Refused, version
 from dptopk.errors import DptopkError
 
-COMMANDS = (select, cost, verify)
+COMMANDS = (select, cost, ledger, verify)
 
 
 class _Parser(argparse.ArgumentParser):
