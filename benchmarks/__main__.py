@@ -13,11 +13,11 @@ import sys
 import rich.console
 import rich.table
 
-from benchmarks import bench_cut, bench_mechanisms
+from benchmarks import bench_cut, bench_mechanisms, bench_session
 from dptopk import _core
 from dptopk.verification.tapes import LEVELS
 
-BENCHES = {"cut": bench_cut, "mechanisms": bench_mechanisms}
+BENCHES = {"cut": bench_cut, "mechanisms": bench_mechanisms, "session": bench_session}
 
 
 def main() -> int:

@@ -200,6 +200,12 @@ def _down(value: Fraction) -> float:
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
 
 
+def _up(value: Fraction) -> float:
+    """Return the double at or next above a fraction >= 0."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
 class Account(Protocol):
     """Where a session's budget is kept: in the process, or in a `Ledger`."""
 
@@ -624,6 +630,40 @@ class Session:
             "spent": self.spent._asdict(),
             "theorem": self.cost.theorem,
         }
+
+    def to_dp_event(self) -> tuple[Any, float]:
+        """Return the whole session for Google's dp-accounting.
+
+        Returns
+        -------
+        event : dp_accounting.ZCDpEvent
+            The k_star steps of the session, spent or not: each is
+            epsilon_step^2/8-zCDP, and they may be chosen adaptively. For the
+            Rényi accountant; that of privacy loss distributions refuses it.
+        delta : float
+            Of the thresholds of all calls; it comes on top of the delta that the
+            accountant is asked for.
+
+        Raises
+        ------
+        ImportError
+            If dp-accounting is not installed (``pip install 'dptopk[interop]'``).
+
+        Notes
+        -----
+        The `cost` of a session is a better bound of it alone. Compose it once,
+        whatever the session has spent, and not its releases.
+        """
+        try:
+            from dp_accounting import ZCDpEvent
+        except ImportError:
+            raise ImportError(
+                "to_dp_event needs dp-accounting: pip install 'dptopk[interop]'"
+            ) from None
+        terms = self._terms
+        rho = Fraction(terms.epsilon_step) ** 2 * terms.k_star / 8
+        thresholds = Fraction(terms.delta_threshold) * terms.calls * ACCOUNTINGS[terms.accounting]
+        return ZCDpEvent(_up(rho)), _up(thresholds)
 
     def __getattr__(self, name: str) -> Any:
         if name in REFUSED:

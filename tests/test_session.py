@@ -290,6 +290,46 @@ def test_a_plain_dict():
     assert plain["theorem"] == s.cost.theorem
 
 
+@pytest.mark.parametrize("accounting", ["tight", "printed"])
+def test_an_event_for_another_accountant(monkeypatch, accounting):
+    import sys
+    from types import SimpleNamespace
+
+    monkeypatch.setitem(sys.modules, "dp_accounting", SimpleNamespace(ZCDpEvent=lambda rho: rho))
+    s = session(accounting=accounting)
+    s.peel(CLEAR, k=1)  # what is spent makes no difference
+    rho, delta = s.to_dp_event()
+    assert Fraction(rho) >= Fraction(s.terms.epsilon_step) ** 2 * 20 / 8
+    assert rho == pytest.approx(20 * s.terms.epsilon_step**2 / 8)
+    assert delta == pytest.approx(5e-7)
+    assert delta + s.terms.delta_composition == pytest.approx(1e-6)
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ImportError, match=r"pip install 'dptopk\[interop\]'"):
+        s.to_dp_event()
+
+
+@pytest.mark.parametrize("k_star", [1, 10, 100])
+def test_the_other_accountant_agrees_with_ours(k_star):
+    """And counts an event that is repeated, which not every event of it was."""
+    dp_accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.rdp import RdpAccountant
+
+    s = session(k_star=k_star)
+    event, delta = s.to_dp_event()
+    step, rest = s.terms.epsilon_step, 1e-6 - delta
+    for times in (1, 3):
+        accountant = RdpAccountant()
+        accountant.compose(event, times)
+        theirs, ours = (
+            accountant.get_epsilon(rest),
+            total_epsilon(step, times * k_star, rest, "zcdp"),
+        )
+        closed = dp_accounting.SelfComposedDpEvent(event, times)
+        assert RdpAccountant().compose(closed).get_epsilon(rest) == pytest.approx(theirs)
+        if k_star > 1:  # for one step ours is the plain sum
+            assert ours * (1 - 1e-9) <= theirs <= 1.02 * ours
+
+
 def test_the_repr_is_public():
     assert repr(session()) == (
         "<Session: 20 of 20 outcomes and 5 of 5 calls left; epsilon=1, delta=1e-06>"
