@@ -23,6 +23,7 @@ from benchmarks import (
     bench_mechanisms,
     bench_noise,
     bench_ranking,
+    bench_session,
     bench_thresholds,
 )
 from dptopk import _core
@@ -36,6 +37,7 @@ BENCHES = {
     "framework": bench_framework,
     "compare": bench_compare,
     "ranking": bench_ranking,
+    "session": bench_session,
 }
 
 

@@ -9,15 +9,19 @@ from importlib.metadata import PackageNotFoundError, version
 from dptopk import accounting, ranking, utility
 from dptopk.argtopk import argtopk
 from dptopk.errors import (
+    BudgetError,
     DptopkError,
     ExhaustedError,
+    LedgerError,
     MechanismError,
     RandomnessError,
     SourceError,
     StatementError,
     UnknownDomainError,
 )
+from dptopk.filter import Filter
 from dptopk.histogram import Histogram
+from dptopk.ledger import Ledger
 from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.joint import count_sets, joint
 from dptopk.mechanisms.limited_domain import limited_domain
@@ -41,6 +45,7 @@ from dptopk.restricted import (
     restricted_permute_and_flip,
 )
 from dptopk.rng import SeededRng
+from dptopk.session import Session
 from dptopk.verify import verify
 
 try:
@@ -50,14 +55,19 @@ except PackageNotFoundError:  # a source tree that was built in place
 
 __all__ = [
     "Answers",
+    "BudgetError",
     "Cost",
     "DptopkError",
     "ExhaustedError",
+    "Filter",
     "Histogram",
+    "Ledger",
+    "LedgerError",
     "MechanismError",
     "RandomnessError",
     "Release",
     "SeededRng",
+    "Session",
     "SourceError",
     "SparseVector",
     "StableQueries",

@@ -45,3 +45,11 @@ class StatementError(DptopkError, ValueError):
     That it was raised is not covered by any privacy guarantee: it tells that
     much about the data. No message says more than that.
     """
+
+
+class BudgetError(DptopkError):
+    """A call that might cost more than is left: nothing was drawn and nothing charged."""
+
+
+class LedgerError(DptopkError):
+    """A ledger that can't be read or written, or does not hold what was asked for."""

@@ -583,3 +583,89 @@ def test_cost_of_more_steps_than_one_method_can_do(run):
     code, out, err = run("cost", "-k", 3, "--epsilon-step", 1e308, "--delta", 1e-6, "--json")
     assert (code, err) == (0, "")
     assert set(json.loads(out)["methods"].values()) == {None}
+
+
+# ---- ledger
+
+
+@pytest.fixture
+def ledger(run, tmp_path):
+    path = tmp_path / "budgets.sqlite"
+    terms = ["--k-star", 9, "--calls", 3, "--epsilon", 2, "--delta", "1e-6"]
+    code, out, err = run("ledger", "create", path, "--budget", "ann", *terms)
+    assert (code, err) == (0, "")
+    assert out.startswith("Each of 9 outcomes gets epsilon = ")
+    assert "together they cost epsilon = 2, delta = 1e-06 per user." in out
+    return path
+
+
+def test_select_charges_a_ledger(run, events, ledger):
+    budget = ["--ledger", ledger, "--budget", "ann"]
+    code, out, err = run("select", events, "-k", 5, *budget)
+    assert (code, err) == (0, "")
+    assert "Stopped after 3 of 5" in out
+    assert "Of budget ann, 5 outcomes and 2 calls are left." in out
+    code, out, _ = run("select", events, "-k", 2, *budget, "--json", "--request-id", "mon")
+    answer = json.loads(out)
+    assert (code, answer["remaining"]) == (0, {"outcomes": 3, "calls": 1})
+    assert answer["cost"]["theorem"].startswith("charged to a session")
+    code, out, _ = run("select", events, "-k", 2, *budget, "--json", "--request-id", "mon")
+    assert json.loads(out) == answer  # neither drawn nor paid again
+    code, out, _ = run("ledger", "history", ledger, "--budget", "ann", "--json")
+    first, second = json.loads(out)
+    assert first["release"]["items"] == ["apple", "pear", "[red]plum"]
+    assert (first["outcomes"], first["release"]["complete"]) == (4, False)
+    assert (second["request_id"], second["outcomes"]) == ("mon", 2)
+    code, out, _ = run("ledger", "history", ledger, "--budget", "ann")
+    assert "apple, pear, [red]plum, BOT" in out
+    code, out, _ = run("ledger", "show", ledger)
+    assert "3 of 9" in out
+    code, out, _ = run("ledger", "show", ledger, "--json")
+    (shown,) = json.loads(out)
+    assert shown["budget"] == "ann"
+    assert shown["remaining"] == {"outcomes": 3, "calls": 1}
+
+
+def test_peel_charges_a_ledger_no_call(run, events, ledger, domain):
+    argv = ["--ledger", ledger, "--budget", "ann", "--mechanism", "peel", "--domain", domain]
+    code, out, _ = run("select", events, "-k", 2, *argv, "--json")
+    answer = json.loads(out)
+    assert (code, answer["items"]) == (0, ["apple", "pear"])
+    assert answer["remaining"] == {"outcomes": 7, "calls": 3}
+
+
+def test_a_ledger_is_not_charged_for_what_is_refused(refused, run, events, ledger, monkeypatch):
+    monkeypatch.setattr(files, "read_events", None)  # before any file is read
+    budget = ["--ledger", ledger, "--budget", "ann"]
+    for argv, message in [
+        ([*budget, "--epsilon", 1], "--epsilon comes from the budget of the ledger"),
+        ([*budget, "--delta", "1e-6"], "--delta comes from the budget of the ledger"),
+        (["--ledger", ledger], "--ledger needs --budget NAME"),
+        (["--epsilon", 1, "--budget", "ann"], "--budget goes with --ledger"),
+        (["--epsilon", 1, "--request-id", "x"], "--request-id goes with --ledger"),
+        ([*budget, "--counts-epsilon", 1], "--counts-epsilon is not charged to a ledger"),
+        ([*budget, "--mechanism", "limited_domain_laplace"], "--ledger goes with --mechanism"),
+        ([*budget, "-k", 10], "the call may cost 10 outcomes, and 9 are left"),
+        ([*budget, "-k", 9, "--k-bar", "private"], "the call may cost 10 outcomes"),
+        ([*budget, "-k", 0], "k must be an integer >= 1, got 0"),
+        ([*budget, "-k", 3, "--k-bar", 2], "k must be at most"),
+        (["--ledger", ledger, "--budget", "eve"], "there is no budget named 'eve'"),
+        (["--ledger", "none.sqlite", "--budget", "a"], "there is no ledger at none.sqlite"),
+        (["--ledger", events, "--budget", "a"], f"{events} is not a ledger"),
+    ]:
+        assert refused("select", events, *argv).startswith(message)
+    _, out, _ = run("ledger", "show", ledger, "--json")
+    assert json.loads(out)[0]["remaining"] == {"outcomes": 9, "calls": 3}
+
+
+def test_bad_ledgers(refused, ledger, tmp_path):
+    terms = ["--k-star", 9, "--calls", 3, "--epsilon", 2, "--delta", "1e-6"]
+    create = ["ledger", "create", ledger, "--budget"]
+    assert refused(*create, "ann", *terms) == "there is a budget named 'ann' already"
+    assert refused(*create, "", *terms) == "name must not be empty"
+    new = tmp_path / "new.sqlite"
+    bad = ["ledger", "create", new, "--budget", "x", *terms[:-1], "7"]
+    assert refused(*bad) == "delta must be in (0, 1), got 7.0"
+    assert refused("ledger", "show", new).startswith(f"there is no ledger at {new}")
+    assert not new.exists()
+    assert "required: ACTION" in refused("ledger")

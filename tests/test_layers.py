@@ -20,9 +20,11 @@ LAYERS = [
     ["reference"],
     ["discrete"],
     ["release"],
-    ["mechanisms"],
+    ["mechanisms", "_record"],
     ["metrics", "_wrapped"],
     ["restricted", "ranking"],
+    ["session", "filter"],
+    ["ledger"],
     ["verification"],
     ["verify"],
     ["cli"],
@@ -79,7 +81,7 @@ def test_the_core_needs_no_extra():
     code = (
         "import sys, dptopk; "
         "print([m for m in ('duckdb', 'narwhals', 'rich', 'pandas', 'polars', 'pyarrow', "
-        "'matplotlib') if m in sys.modules])"
+        "'matplotlib', 'dp_accounting') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any, NamedTuple
 
+from dptopk.cli.ledger import existing
 from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables, version
 
 CONFIDENCE = 0.95  # of the intervals of noisy counts
@@ -30,6 +31,9 @@ MECHANISMS = {
 }
 
 
+IN_SESSIONS = ("limited_domain", "peel")  # what a budget of a ledger pays
+
+
 def add(commands: Any) -> None:
     """Add the command and its arguments."""
     select = commands.add_parser(
@@ -47,7 +51,7 @@ def add(commands: Any) -> None:
     option("--user", default="user", metavar="COL", help="column of users (default: user)")
     option("--item", default="item", metavar="COL", help="column of items (default: item)")
     option("-k", "--k", type=int, default=10, help="how many items (default: 10)")
-    option("--epsilon", type=float, required=True, help="the total budget")
+    option("--epsilon", type=float, help="the total budget")
     option("--delta", type=float, help="e.g. 1e-6; may be left out with --domain")
     option("--mechanism", choices=MECHANISMS, default="limited_domain")
     option("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
@@ -56,6 +60,9 @@ def add(commands: Any) -> None:
     option("--domain", metavar="FILE", help="all items there are, one a line")
     option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
     option("--counts-delta", type=float, metavar="D", help="delta of the counts (default: 0)")
+    option("--ledger", metavar="PATH", help="charge a budget of this file, in place of --epsilon")
+    option("--budget", metavar="NAME", help="which budget of the ledger")
+    option("--request-id", metavar="ID", help="a repeated request is not drawn and paid again")
     option("--json", action="store_true", help="one JSON object instead of a table")
     option("-q", "--quiet", action="store_true", help="the items only, one a line; no progress")
 
@@ -70,16 +77,27 @@ def _k_bar(text: str) -> int | str:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from dptopk.session import Session
+
+    if args.user == args.item:
+        raise Refused("--user and --item must name two different columns")
+    _check_budget(args)
+    _check_mechanism(args)
+    _check_counts(args)
+    if args.ledger is None:
+        return _select(args, None)
+    with existing(args.ledger) as ledger:
+        return _select(args, Session.bound(ledger, args.budget))
+
+
+def _select(args: argparse.Namespace, session: Any) -> int:
+    """Count the events and print what was released, drawn from a session if there is one."""
     import numpy as np
 
     from dptopk import Histogram
     from dptopk.sources.files import connect, read_domain, read_events
     from dptopk.sources.frames import count_users
 
-    if args.user == args.item:
-        raise Refused("--user and --item must name two different columns")
-    _check_mechanism(args)
-    _check_counts(args)
     domain = read_domain(args.domain) if args.domain else None
     with refusing():  # a run on no events refuses bad parameters before any are read
         if domain is None:
@@ -88,7 +106,7 @@ def _run(args: argparse.Namespace) -> int:
         else:
             limit = None
             h = Histogram(np.zeros(len(domain), np.int64), domain)
-        _run_mechanism(h, args)
+        _run_mechanism(h, args, None if session is None else _practice(session, args))
     if not (args.json or args.quiet):
         tables()
     con = connect()
@@ -110,8 +128,38 @@ def _run(args: argparse.Namespace) -> int:
         )
     else:
         h = Histogram(counted.counts, counted.labels)
-    _print_release(_run_mechanism(h, args), args)
+    _print_release(_run_mechanism(h, args, session, args.request_id), args, session)
     return 0
+
+
+def _practice(session: Any, args: argparse.Namespace) -> Any:
+    """Return a session of the same terms that charges nobody, if this one can pay."""
+    from dptopk.session import Session, check
+
+    calls, extra = int(args.mechanism == "limited_domain"), int(args.k_bar == "private")
+    if args.request_id is None:  # a repeated request is paid already
+        check(session.remaining, args.k + extra, calls)
+    names = ("k_star", "calls", "epsilon", "delta", "method", "accounting", "delta_split")
+    return Session(**{name: getattr(session.terms, name) for name in names})
+
+
+def _check_budget(args: argparse.Namespace) -> None:
+    if args.ledger is None:
+        if args.epsilon is None:
+            raise Refused("the following arguments are required: --epsilon (or --ledger)")
+        for option in ("budget", "request_id"):
+            if getattr(args, option) is not None:
+                raise Refused(f"--{option.replace('_', '-')} goes with --ledger")
+        return
+    if args.budget is None:
+        raise Refused("--ledger needs --budget NAME")
+    for option in ("epsilon", "delta"):
+        if getattr(args, option) is not None:
+            raise Refused(f"--{option} comes from the budget of the ledger: leave it out")
+    if args.counts_epsilon is not None:
+        raise Refused("--counts-epsilon is not charged to a ledger: leave it out")
+    if args.mechanism not in IN_SESSIONS:
+        raise Refused(f"--ledger goes with --mechanism {' or '.join(IN_SESSIONS)}")
 
 
 def _check_mechanism(args: argparse.Namespace) -> None:
@@ -121,7 +169,7 @@ def _check_mechanism(args: argparse.Namespace) -> None:
             f"{name} needs a domain fixed before the data is seen: give --domain FILE with all "
             "items there are, or use --mechanism limited_domain"
         )
-    if choice.delta == "required" and args.delta is None:
+    if choice.delta == "required" and args.delta is None and args.ledger is None:
         raise Refused(f"{name} needs --delta, e.g. --delta 1e-6")
     if choice.delta == "none" and args.delta:
         raise Refused(f"{name} is pure: leave --delta out")
@@ -162,16 +210,21 @@ def _limit(args: argparse.Namespace) -> int:
     return private_limit(args.k) if args.k_bar == "private" else default_k_bar(args.k)
 
 
-def _run_mechanism(h: Any, args: argparse.Namespace) -> Any:
+def _run_mechanism(
+    h: Any, args: argparse.Namespace, session: Any, request_id: str | None = None
+) -> Any:
     import dptopk
 
     choice = MECHANISMS[args.mechanism]
-    options = {"k": args.k, "epsilon": args.epsilon}
-    if choice.delta != "none":
-        options["delta"] = args.delta or 0.0
+    options = {"k": args.k}
     for option in choice.options:
         if getattr(args, option) is not None:
             options[option] = getattr(args, option)
+    if session is not None:
+        return getattr(session, args.mechanism)(h, request_id=request_id, **options)
+    options["epsilon"] = args.epsilon
+    if choice.delta != "none":
+        options["delta"] = args.delta or 0.0
     release = getattr(dptopk, args.mechanism)(h, **options)
     if args.counts_epsilon is None:
         return release
@@ -184,7 +237,7 @@ def _run_mechanism(h: Any, args: argparse.Namespace) -> Any:
     )
 
 
-def _print_release(release: Any, args: argparse.Namespace) -> None:
+def _print_release(release: Any, args: argparse.Namespace, session: Any = None) -> None:
     labels = [plain(label) for label in release.labels]
     counts = [] if release.counts is None else release.counts.tolist()
     intervals = [] if release.counts is None else release.intervals(CONFIDENCE).tolist()
@@ -205,6 +258,7 @@ def _print_release(release: Any, args: argparse.Namespace) -> None:
                 "parameters": {name: plain(value) for name, value in release.parameters.items()},
                 "private": bool(release.private),
                 "version": version(),
+                **({} if session is None else {"remaining": session.remaining._asdict()}),
             }
         )
         return
@@ -229,6 +283,12 @@ def _print_release(release: Any, args: argparse.Namespace) -> None:
         f"{release.mechanism}: this cost epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.6g} "
         f"per user ({cost.theorem})."
     ]
+    if session is not None:
+        left = session.remaining
+        lines.append(
+            f"Of budget {printable(args.budget)}, {left.outcomes} outcomes and {left.calls} calls "
+            "are left."
+        )
     if not release.complete:
         lines.insert(
             0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dptopk.mechanisms._limited import bound_of_user, default_k_bar, fixed_k_bar
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
 
-__all__ = ["limited_domain", "private_limit"]
+__all__ = ["Plan", "draw", "limited_domain", "plan_of", "private_limit"]
 
 THEOREM = "Durfee and Rogers 2019, Theorem 1"
 
@@ -103,25 +103,51 @@ def limited_domain(
     >>> r.labels, r.complete
     (('ant', 'bee'), False)
     """
-    k = integer("k", k)
     delta = probability("delta", delta, zero=False)
-    h = as_histogram(counts)
-    max_items_per_user = bound_of_user(h, max_items_per_user)
-    private_k_bar = isinstance(k_bar, str)
-    k_bar = _largest_k_bar(h, k, k_bar)
-    steps = k + private_k_bar
+    plan = plan_of(counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user)
     share = delta / 2
     if 2 * share != delta:
         raise ValueError(f"delta is too small to share, got {delta}")
-    total, step = calibrate(epsilon, epsilon_step, steps=steps, delta=share, method=method)
+    total, step = calibrate(epsilon, epsilon_step, steps=plan.steps, delta=share, method=method)
+    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, plan.steps, share)}")
+    return draw(plan, step=step, delta=share, cost=cost, rng=rng)
+
+
+class Plan(NamedTuple):
+    """A call that has passed the checks and has not drawn."""
+
+    histogram: Histogram
+    k: int
+    k_bar: int  # or the largest there is to choose from
+    private_k_bar: bool
+    max_items_per_user: int | None
+    cut: tuple[np.ndarray, np.ndarray, int]
+
+    @property
+    def steps(self) -> int:
+        """How many bounded-range steps it takes at most."""
+        return self.k + self.private_k_bar
+
+
+def plan_of(counts: Any, *, k: int, k_bar: int | str | None, max_items_per_user: Any) -> Plan:
+    """Check everything about a call but its budget; arguments as in `limited_domain`."""
+    k = integer("k", k)
+    h = as_histogram(counts)
+    bound = bound_of_user(h, max_items_per_user)
+    largest = _largest_k_bar(h, k, k_bar)
+    return Plan(h, k, largest, isinstance(k_bar, str), bound, h.cut(largest))
+
+
+def draw(plan: Plan, *, step: float, delta: float, cost: Cost, rng: Any) -> Release:
+    """Draw: `delta` is that of the threshold, `step` the epsilon of every step."""
+    h, k, k_bar, private_k_bar, max_items_per_user, cut = plan
     scale = scale_of(step)
-    cut = h.cut(k_bar)  # before the first draw: a bad count is an error at the door
     safe = True
     if private_k_bar:
-        k_bar, safe = _private_k_bar(h, k, k_bar, max_items_per_user, share, scale, rng)
+        k_bar, safe = _private_k_bar(h, k, k_bar, max_items_per_user, delta, scale, rng)
         cut = h.cut(k_bar)
     keys, items, next_count = cut
-    stop = next_count + 1, threshold(h, k_bar, max_items_per_user, share)
+    stop = next_count + 1, threshold(h, k_bar, max_items_per_user, delta)
     picks, private = select(Head(keys, items, None, False), k=k, scale=scale, stop=stop, rng=rng)
     complete = picks[-1] != _core.STOP
     if not complete:
@@ -131,7 +157,7 @@ def limited_domain(
         labels=h.labels_of(picks),
         ordered=True,
         complete=bool(complete),
-        cost=Cost(total, delta, f"{THEOREM}; {composition(method, step, steps, share)}"),
+        cost=cost,
         mechanism="limited_domain",
         private=private and safe,
         parameters={
@@ -141,7 +167,7 @@ def limited_domain(
             "max_items_per_user": max_items_per_user,
             "epsilon_step": step,
             "scale": scale,
-            "delta_threshold": share,
+            "delta_threshold": delta,
         },
     )
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from dptopk._validate import integer, positive, probability
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
-from dptopk.mechanisms._select import scores_over, select
+from dptopk.mechanisms._select import Scores, scores_over, select
 from dptopk.release import Cost, Release
 
-__all__ = ["peel"]
+__all__ = ["Plan", "draw", "peel", "plan_of", "scale_in"]
 
 THEOREM = "Durfee and Rogers 2019, Lemma 4.3"
 
@@ -82,19 +82,44 @@ def peel(
     >>> dp.peel([3, 900, 700, 5], k=2, epsilon=2.0).indices
     array([1, 2])
     """
-    k = integer("k", k)
     delta = probability("delta", delta, zero=True)
+    plan = plan_of(counts, k=k, sensitivity=sensitivity, monotone=monotone)
+    total, step = calibrate(epsilon, epsilon_step, steps=plan.k, delta=delta, method=method)
+    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, plan.k, delta)}")
+    return draw(plan, step=step, cost=cost, rng=rng)
+
+
+class Plan(NamedTuple):
+    """A call that has passed the checks and has not drawn."""
+
+    scores: Scores
+    k: int
+    sensitivity: float
+
+
+def plan_of(counts: Any, *, k: int, sensitivity: float, monotone: bool | None) -> Plan:
+    """Check everything about a call but its budget; arguments as in `peel`."""
+    k = integer("k", k)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
-    scores = scores_over(counts, "peel", monotone=monotone, k=k)
-    total, step = calibrate(epsilon, epsilon_step, steps=k, delta=delta, method=method)
-    scale = scale_of(step, sensitivity * (1.0 if scores.monotone else 2.0))
+    return Plan(scores_over(counts, "peel", monotone=monotone, k=k), k, sensitivity)
+
+
+def scale_in(plan: Plan, step: float) -> float:
+    """Return the scale of the noise at an epsilon of each step."""
+    return scale_of(step, plan.sensitivity * (1.0 if plan.scores.monotone else 2.0))
+
+
+def draw(plan: Plan, *, step: float, cost: Cost, rng: Any) -> Release:
+    """Draw at an epsilon of each step."""
+    scores, k, sensitivity = plan
+    scale = scale_in(plan, step)
     picks, private = select(scores.head(k=k, scale=scale), k=k, scale=scale, rng=rng)
     return Release(
         indices=picks,
         labels=scores.labels_of(picks),
         ordered=True,
         complete=True,
-        cost=Cost(total, delta, f"{THEOREM}; {composition(method, step, k, delta)}"),
+        cost=cost,
         mechanism="peel",
         private=private,
         parameters={

@@ -12,6 +12,7 @@ from dptopk.verification import (
     permute_and_flip,
     ranking,
     restricted,
+    session,
     sparse_vector,
     stable_release,
     top_stable,
@@ -35,5 +36,6 @@ ENTRIES: dict[str, Entry] = {
         top_stable.ENTRY,
         restricted.ENTRY,
         ranking.ENTRY,
+        session.ENTRY,
     )
 }

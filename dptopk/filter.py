@@ -1,0 +1,372 @@
+"""Calls whose epsilon varies from one to the next, chosen in view of what came before.
+
+A `Session` fixes the epsilon of a step beforehand, as the better accountings
+need. A filter adds up what each step costs instead and refuses the call that
+might go past the total:
+
+- delta = 0: epsilons of pure DP add up to epsilon.
+- delta > 0: costs in zero-concentrated DP add up to rho, where rho is what
+  becomes (epsilon, delta_composition) by the best conversion. A bounded-range
+  step of e costs e^2/8 (Cesar and Rogers 2021), any pure DP step e^2/2 (Bun
+  and Steinke 2016). Costs may be chosen adaptively, as long as their sum is
+  kept below a bound fixed beforehand (Feldman and Zrnic 2021; Rogers, Roth,
+  Ullman and Vadhan 2016 for pure DP). The deltas of thresholds add up to the rest of
+  delta, by the argument in `dptopk.session`.
+
+Sums are exact fractions, and a float is taken for the decimal that it prints
+as: ten times 0.1 is 1.0, and uses it up. The noise uses the largest double
+that is not above that decimal.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dptopk._validate import integer, positive, probability
+from dptopk.accounting.compositions import epsilon_of_rho
+from dptopk.accounting.inverse import largest
+from dptopk.errors import BudgetError
+from dptopk.mechanisms import limited_domain, peel
+from dptopk.mechanisms._calibrate import scale_of
+from dptopk.release import Cost, Release
+from dptopk.rng import acquire, release
+
+__all__ = ["Filter", "Left"]
+
+PURE = "pure DP filter: epsilons add up (Rogers, Roth, Ullman and Vadhan 2016)"
+ZCDP = (
+    "zCDP filter (Feldman and Zrnic 2021): epsilon^2/8 for a bounded-range step "
+    "(Cesar and Rogers 2021), converted by Canonne, Kamath and Steinke 2020"
+)
+
+
+class Left(NamedTuple):
+    """What a filter has left, rounded down.
+
+    Attributes
+    ----------
+    epsilon : float
+        In pure DP; 0 for a filter that counts in rho.
+    rho : float
+        In zero-concentrated DP; 0 for a filter of pure DP.
+    delta : float
+        For thresholds.
+    """
+
+    epsilon: float
+    rho: float
+    delta: float
+
+
+def exact(value: Any) -> Fraction:
+    """Return a number as the fraction it stands for, a float as the decimal it prints as."""
+    if isinstance(value, (int, Fraction)):
+        return Fraction(value)
+    return Fraction(repr(float(value)))
+
+
+def below(value: Fraction) -> float:
+    """Return the double at or next below a fraction >= 0."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
+
+
+@lru_cache(maxsize=256)
+def rho_of(epsilon: float, delta: float) -> float:
+    """Return about the largest rho such that rho-zCDP is (epsilon, delta)-DP, rounded down."""
+    guess = epsilon * epsilon / (4 * (epsilon - math.log(delta)))
+    return largest(lambda rho: epsilon_of_rho(rho, delta), epsilon, max(guess, 1e-300), ulps=4)
+
+
+class Filter:
+    """A total for calls whose epsilon is chosen from call to call.
+
+    What a call may cost at most is charged before anything is drawn. Of calls
+    of limited_domain that bring fewer outcomes the rest is given back with the
+    release; a call that fails in between keeps the whole charge.
+
+    Parameters
+    ----------
+    epsilon : float or Fraction
+        The total.
+    delta : float or Fraction, default 0
+        The total delta. At 0 all calls are pure DP and their epsilons add up.
+    delta_split : float, default 0.5
+        Part of delta, in (0, 1), that goes to thresholds of limited_domain;
+        the rest converts rho.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
+
+    See Also
+    --------
+    dptopk.Session : one epsilon for all steps, which affords more of them.
+
+    Notes
+    -----
+    **Guarantee**: all releases under a filter together are (epsilon, delta)-DP
+    when one user is added or removed, however the calls, their epsilons among
+    them, are chosen in view of earlier releases.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> pure = dp.Filter(epsilon=1.0)
+    >>> for _ in range(2):
+    ...     release = pure.peel([3, 900, 700, 5], k=1, epsilon_step=0.5)
+    >>> pure.remaining.epsilon
+    0.0
+    >>> by_rho = dp.Filter(epsilon=1.0, delta=1e-6)
+    >>> release = by_rho.limited_domain([9000, 40, 3], k=2, k_bar=2, epsilon_step=0.1,
+    ...                                 delta_threshold=1e-7)
+    >>> by_rho.remaining.rho < by_rho.rho
+    True
+    """
+
+    def __init__(self, *, epsilon: Any, delta: Any = 0.0, delta_split: float = 0.5):
+        self.epsilon = positive("epsilon", epsilon)
+        self.delta = probability("delta", delta, zero=True)
+        share = probability("delta_split", delta_split, zero=False)
+        self._pure = self.delta == 0.0
+        thresholds = exact(delta) * Fraction(share)
+        if self._pure:
+            self._total, self.rho = exact(epsilon), 0.0
+        else:
+            composition = below(exact(delta) - thresholds)
+            if composition == 0.0:
+                raise ValueError(f"delta is too small to share, got {delta}")
+            self.rho = rho_of(self.epsilon, composition)
+            self._total = Fraction(self.rho)
+        self._left, self._left_delta = self._total, thresholds
+        self._lock, self._pid = threading.Lock(), os.getpid()
+        theorem = PURE if self._pure else ZCDP
+        self._cost = Cost(self.epsilon, self.delta, f"all calls under a filter: {theorem}")
+        self._cost_of_call = Cost(
+            self.epsilon,
+            self.delta,
+            f"charged to a filter, whose calls cost this all together: {theorem}",
+        )
+
+    @property
+    def cost(self) -> Cost:
+        """All calls together, spent or not: the guarantee."""
+        return self._cost
+
+    @property
+    def remaining(self) -> Left:
+        """What is left; what calls under way may cost is not."""
+        with self._lock:
+            left, delta = below(self._left), below(self._left_delta)
+        return Left(left, 0.0, delta) if self._pure else Left(0.0, left, delta)
+
+    def epsilon_step(self, k: int) -> float:
+        """Return the largest epsilon_step that k outcomes can have out of what is left.
+
+        Parameters
+        ----------
+        k : int
+            How many outcomes.
+
+        Returns
+        -------
+        float
+            Rounded down; 0 if nothing is left.
+        """
+        with self._lock:
+            each = self._left / integer("k", k)
+        step = below(each) if self._pure else math.sqrt(below(8 * each))
+        while step > 0.0 and self._price(exact(step)) > each:
+            step = math.nextafter(step, 0.0)
+        return step
+
+    def limited_domain(
+        self,
+        counts: Any,
+        *,
+        k: int,
+        epsilon_step: Any,
+        delta_threshold: Any,
+        k_bar: int | str | None = None,
+        max_items_per_user: int | None = None,
+        rng: Any = None,
+    ) -> Release:
+        """Pick up to k of the k_bar most frequent items, and pay for what comes back.
+
+        Parameters
+        ----------
+        counts, k, k_bar, max_items_per_user, rng
+            As in `dptopk.limited_domain`.
+        epsilon_step : float or Fraction
+            The epsilon of each step of this call.
+        delta_threshold : float or Fraction
+            The delta of the threshold of this call.
+
+        Returns
+        -------
+        Release
+            Its cost is that of the whole filter, once for all its calls.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind or out of range, or the filter
+            is one of pure DP; nothing is charged.
+        BudgetError
+            If the call might cost more than is left; nothing is charged or drawn.
+        RandomnessError
+            If there is no secure source of random bits; nothing is charged.
+        """
+        if self._pure:
+            raise ValueError("limited_domain needs a filter with delta > 0")
+        step, price = self._step(epsilon_step)
+        probability("delta_threshold", delta_threshold, zero=False)
+        delta = exact(delta_threshold)
+        plan = limited_domain.plan_of(
+            counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
+        )
+
+        def draw() -> Release:
+            return limited_domain.draw(
+                plan, step=step, delta=below(delta), cost=self._cost_of_call, rng=rng
+            )
+
+        return self._run(draw, price, plan.steps, int(plan.private_k_bar), delta, rng)
+
+    def peel(
+        self,
+        counts: Any,
+        *,
+        k: int,
+        epsilon_step: Any,
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Any = None,
+    ) -> Release:
+        """Pick k items over the full domain.
+
+        Parameters
+        ----------
+        counts, k, sensitivity, monotone, rng
+            As in `dptopk.peel`.
+        epsilon_step : float or Fraction
+            The epsilon of each pick.
+
+        Returns
+        -------
+        Release
+            Its cost is that of the whole filter, once for all its calls.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+        """
+        step, price = self._step(epsilon_step)
+        plan = peel.plan_of(counts, k=k, sensitivity=sensitivity, monotone=monotone)
+        peel.scale_in(plan, step)
+
+        def draw() -> Release:
+            return peel.draw(plan, step=step, cost=self._cost_of_call, rng=rng)
+
+        return self._run(draw, price, plan.k, 0, Fraction(0), rng)
+
+    def charge(self, epsilon: Any) -> float:
+        """Pay for any pure DP mechanism that you are about to run yourself.
+
+        Parameters
+        ----------
+        epsilon : float or Fraction
+            Its epsilon; it need not be of bounded range.
+
+        Returns
+        -------
+        float
+            The epsilon to run it with: the largest double not above the one given.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `epsilon` is not a finite number > 0.
+        BudgetError
+            If that is more than is left; nothing is charged.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> budget = dp.Filter(epsilon=1.0)
+        >>> spent = [budget.charge(0.1) for _ in range(10)]
+        >>> budget.charge(1e-9)
+        Traceback (most recent call last):
+        dptopk.errors.BudgetError: the call may cost epsilon = 1e-09, and 0 is left in this filter
+        """
+        positive("epsilon", epsilon)
+        price = exact(epsilon)
+        self._reserve(price if self._pure else price**2 / 2, Fraction(0))
+        return below(price)
+
+    def _step(self, epsilon_step: Any) -> tuple[float, Fraction]:
+        positive("epsilon_step", epsilon_step)
+        step = exact(epsilon_step)
+        scale_of(below(step))  # refuses one too small for any noise
+        return below(step), self._price(step)
+
+    def _price(self, step: Fraction) -> Fraction:
+        """Return what a bounded-range step costs."""
+        return step if self._pure else step**2 / 8
+
+    def _run(
+        self,
+        draw: Callable[[], Release],
+        price: Fraction,
+        steps: int,
+        extra: int,
+        delta: Fraction,
+        rng: Any,
+    ) -> Release:
+        release(acquire(rng))  # a bad rng, or no secure bits, is an error before the charge
+        self._reserve(steps * price, delta)
+        released = draw()
+        with self._lock:
+            self._left += (steps - released.outcomes - extra) * price
+        return released
+
+    def _reserve(self, price: Fraction, delta: Fraction) -> None:
+        if os.getpid() != self._pid:
+            raise BudgetError(
+                "this filter was opened before a fork: each process would spend the whole of it"
+            )
+        with self._lock:
+            if price > self._left:
+                unit = "epsilon" if self._pure else "rho"
+                raise BudgetError(
+                    f"the call may cost {unit} = {float(price):g}, and {float(self._left):g} is "
+                    "left in this filter"
+                )
+            if delta > self._left_delta:
+                raise BudgetError(
+                    f"the call costs a delta of {float(delta):g}, and {float(self._left_delta):g} "
+                    "is left in this filter"
+                )
+            self._left -= price
+            self._left_delta -= delta
+
+    def __repr__(self) -> str:
+        left = self.remaining
+        what = f"epsilon={left.epsilon:g}" if self._pure else f"rho={left.rho:g}"
+        return (
+            f"<Filter: {what}, delta={left.delta:g} left; "
+            f"epsilon={self.epsilon:g}, delta={self.delta:g} in all>"
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a filter can't be pickled or copied: its budget would be spent twice")

@@ -1,0 +1,170 @@
+"""Filters: exact sums, and refusal before drawing."""
+
+import copy
+import math
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import dptopk as dp
+from dptopk import SeededRng, _core
+from dptopk.accounting import total_epsilon
+from dptopk.accounting.compositions import epsilon_of_rho
+from dptopk.filter import below, exact, rho_of
+
+CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
+
+
+@pytest.mark.parametrize(
+    ("total", "each", "times"),
+    [(1.0, 0.5, 2), (1.0, 0.1, 10), (0.3, 0.1, 3), (1, Fraction(1, 3), 3), (2.0, 1e-3, 2000)],
+)
+def test_a_budget_is_used_up_exactly(total, each, times):
+    budget = dp.Filter(epsilon=total)
+    for _ in range(times):
+        given = budget.charge(each)
+        assert Fraction(given) <= exact(each)
+        assert given == pytest.approx(float(each))
+    assert budget.remaining == (0.0, 0.0, 0.0)
+    with pytest.raises(dp.BudgetError, match=r"and 0 is left in this filter"):
+        budget.charge(1e-12)
+
+
+def test_peel_under_a_pure_filter():
+    budget = dp.Filter(epsilon=1.0)
+    release = budget.peel([3, 900, 700, 5], k=4, epsilon_step=0.2)
+    assert release.parameters["epsilon_step"] <= 0.2
+    assert release.cost.theorem.startswith("charged to a filter, whose calls cost this all")
+    assert budget.remaining.epsilon == pytest.approx(0.2)
+    with pytest.raises(dp.BudgetError, match=r"may cost epsilon = 0.4, and 0.2 is left"):
+        budget.peel([3, 900, 700, 5], k=2, epsilon_step=0.2)
+    budget.peel([3, 900, 700, 5], k=1, epsilon_step=0.2)
+    assert budget.remaining.epsilon == 0.0
+    with pytest.raises(ValueError, match="needs a filter with delta > 0"):
+        budget.limited_domain(CLEAR, k=1, epsilon_step=0.1, delta_threshold=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 5.0, 50.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+def test_rho_is_what_the_total_affords(epsilon, delta):
+    rho = rho_of(epsilon, delta)
+    assert epsilon_of_rho(rho, delta) <= epsilon < epsilon_of_rho(rho * (1 + 1e-12), delta)
+
+
+def test_equal_steps_compose_to_the_total():
+    """What a filter admits at one epsilon is what zCDP composition says it costs."""
+    budget = dp.Filter(epsilon=1.0, delta=1e-6)
+    step = budget.epsilon_step(10)
+    for _ in range(10):
+        budget.peel(np.arange(5), k=1, epsilon_step=step)
+    with pytest.raises(dp.BudgetError):
+        budget.peel(np.arange(5), k=1, epsilon_step=step)
+    total = total_epsilon(step, 10, 5e-7, "zcdp")
+    assert total == pytest.approx(1.0, rel=1e-12)
+    assert budget.remaining.rho < 1e-12
+
+
+def test_limited_domain_pays_for_what_comes_back():
+    budget = dp.Filter(epsilon=2.0, delta=1e-6)
+    whole = budget.remaining
+    assert whole.delta == pytest.approx(5e-7)
+    release = budget.limited_domain(
+        CLEAR, k=3, k_bar=3, epsilon_step=Fraction(1, 8), delta_threshold=1e-7, rng=SeededRng(1)
+    )
+    assert (release.labels, release.complete) == (("ant", "bee"), False)
+    assert release.parameters["delta_threshold"] == 1e-7
+    assert budget.remaining.rho == pytest.approx(whole.rho - 3 / 8**3)
+    budget.limited_domain(CLEAR, k=1, k_bar="private", epsilon_step=0.125, delta_threshold=1e-7)
+    assert budget.remaining.rho == pytest.approx(whole.rho - 5 / 8**3)
+    assert budget.remaining.delta == pytest.approx(3e-7)
+    budget.charge(0.125)  # any pure DP step costs four times as much
+    assert budget.remaining.rho == pytest.approx(whole.rho - 9 / 8**3)
+
+
+def test_the_deltas_of_thresholds_are_used_up_exactly():
+    budget = dp.Filter(epsilon=9.0, delta=1e-6)
+    for _ in range(5):
+        budget.limited_domain(CLEAR, k=1, epsilon_step=0.1, delta_threshold=1e-7)
+    with pytest.raises(dp.BudgetError, match=r"costs a delta of 1e-09, and 0 is left"):
+        budget.limited_domain(CLEAR, k=1, epsilon_step=0.1, delta_threshold=1e-9)
+
+
+def test_refused_before_anything_is_drawn(monkeypatch):
+    monkeypatch.setattr(_core, "race", None)
+    budget = dp.Filter(epsilon=1.0, delta=1e-6)
+    before = budget.remaining
+    with pytest.raises(dp.BudgetError, match="may cost rho = "):
+        budget.peel(np.arange(9), k=5, epsilon_step=0.9)
+    for changes, error in [
+        ({"epsilon_step": 0}, ValueError),
+        ({"epsilon_step": "1"}, TypeError),
+        ({"epsilon_step": math.inf}, ValueError),
+        ({"delta_threshold": 0}, ValueError),
+        ({"k": 0}, ValueError),
+        ({"k_bar": 0}, ValueError),
+        ({"rng": 3}, TypeError),
+    ]:
+        call = {"k": 1, "epsilon_step": 0.1, "delta_threshold": 1e-8, **changes}
+        with pytest.raises(error):
+            budget.limited_domain(CLEAR, **call)
+    assert budget.remaining == before
+
+
+def test_a_failure_in_between_keeps_the_charge(monkeypatch):
+    def fail(*args):
+        raise RuntimeError
+
+    monkeypatch.setattr(_core, "race", fail)
+    budget = dp.Filter(epsilon=1.0)
+    with pytest.raises(RuntimeError):
+        budget.peel([3, 1], k=2, epsilon_step=0.25)
+    assert budget.remaining.epsilon == 0.5
+
+
+def test_threads_never_pay_more_than_there_is():
+    budget, paid = dp.Filter(epsilon=1.0), []
+
+    def work():
+        try:
+            while True:
+                budget.charge(Fraction(1, 997))
+                paid.append(1)
+        except dp.BudgetError:
+            pass
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(paid) == 997
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"epsilon": 0}, ValueError),
+        ({"epsilon": math.nan}, ValueError),
+        ({"epsilon": None}, TypeError),
+        ({"delta": 1}, ValueError),
+        ({"delta": -1e-9}, ValueError),
+        ({"delta_split": 1.0}, ValueError),
+        ({"delta": 5e-324}, ValueError),
+    ],
+)
+def test_bad_totals(changes, error):
+    with pytest.raises(error):
+        dp.Filter(**{"epsilon": 1.0, "delta": 1e-6, **changes})
+
+
+def test_a_filter_is_not_copied():
+    with pytest.raises(TypeError, match="spent twice"):
+        copy.copy(dp.Filter(epsilon=1.0))
+
+
+def test_below():
+    for value in (Fraction(1, 3), Fraction(1, 10), Fraction(0.1), Fraction(0)):
+        assert Fraction(below(value)) <= value
+        assert Fraction(math.nextafter(below(value), math.inf)) > value

@@ -1,0 +1,562 @@
+"""Ledgers: what is on disk, when; crashes, many processes, and files that fail.
+
+DPTOPK_CRASHES and DPTOPK_HAMMER=1 set the size of the two long tests (1,000 runs; 8
+processes of 4 threads of 500 calls).
+"""
+
+import datetime
+import decimal
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dptopk as dp
+from dptopk import _core
+from dptopk._record import check_labels, decode, encode
+from dptopk.session import Terms
+
+TERMS = {"k_star": 20, "calls": 5, "epsilon": 1.0, "delta": 1e-6}
+CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
+CRASHES = int(os.environ.get("DPTOPK_CRASHES", "60"))
+HAMMER = (8, 4, 500) if os.environ.get("DPTOPK_HAMMER") else (3, 2, 10)
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "budgets.sqlite"
+
+
+@pytest.fixture
+def ledger(path):
+    with dp.Ledger(path) as ledger:
+        ledger.create("ann", **TERMS)
+        yield ledger
+
+
+def sql(path, text):
+    with sqlite3.connect(path) as db:
+        rows = db.execute(text).fetchall()
+    db.close()
+    return rows
+
+
+# ---- budgets
+
+
+def test_a_budget_lasts_and_its_numbers_are_exact(path):
+    terms = {"k_star": 7, "calls": 3, "epsilon": 0.1 + 0.2, "delta": 1e-6 / 3, "method": "zcdp",
+             "accounting": "printed", "delta_split": 0.3}  # fmt: skip
+    with dp.Ledger(path) as ledger:
+        ledger.create("ann", **terms)
+        ledger.create("bob", **TERMS)
+    with dp.Ledger(str(path)) as ledger:
+        assert ledger.names() == ["ann", "bob"]
+        budget = ledger.budget("ann")
+        assert budget == ("ann", Terms.of(**terms), (7, 3))
+        assert dp.Session.bound(ledger, "ann").terms == dp.Session(**terms).terms
+        assert ledger.history("ann") == []
+
+
+def test_the_step_of_a_budget_stays_what_it_was(ledger, monkeypatch):
+    step = ledger.budget("ann").terms.epsilon_step
+    monkeypatch.setattr("dptopk.session.step_epsilon", lambda *args: step / 2)
+    assert dp.Session.bound(ledger, "ann").terms.epsilon_step == step
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "error", "message"),
+    [
+        ("ann", {}, dp.LedgerError, "there is a budget named 'ann' already"),
+        ("", {}, ValueError, "name must not be empty"),
+        (3, {}, TypeError, "name must be a string, got int"),
+        ("bob", {"epsilon": -1}, ValueError, "epsilon must be a finite number > 0"),
+        ("bob", {"k_star": None}, TypeError, "k_star must be an integer"),
+        ("bob", {"colour": 1}, TypeError, "colour"),
+    ],
+)
+def test_bad_budgets(ledger, name, changes, error, message):
+    with pytest.raises(error, match=message):
+        ledger.create(name, **TERMS | changes)
+    assert ledger.names() == ["ann"]
+
+
+def test_no_such_budget(ledger):
+    for ask in (ledger.budget, ledger.history, lambda name: dp.Session.bound(ledger, name)):
+        with pytest.raises(dp.LedgerError, match=r"^there is no budget named 'eve'"):
+            ask("eve")
+
+
+# ---- calls
+
+
+def test_calls_are_charged_on_disk_and_recorded(ledger, path):
+    session = dp.Session.bound(ledger, "ann")
+    release = session.limited_domain(CLEAR, k=3, k_bar=3)
+    assert release.labels == ("ant", "bee")
+    private = session.limited_domain(CLEAR, k=1, k_bar="private", max_items_per_user=2)
+    peeled = session.peel(np.arange(5) * 999, k=2)
+    assert session.remaining == (20 - 3 - 2 - 2, 3)
+    assert session.spent[:2] == (7, 2)
+    with dp.Ledger(path) as other:
+        assert dp.Session.bound(other, "ann").remaining == (13, 3)
+        history = other.history("ann")
+        assert other.budget("ann").remaining == (13, 3)
+    assert [entry.release for entry in history] == [release, private, peeled]
+    assert [(entry.outcomes, entry.calls) for entry in history] == [(3, 1), (2, 1), (2, 0)]
+    assert history[0].call == {
+        "mechanism": "limited_domain", "k": 3, "k_bar": 3, "max_items_per_user": None,
+    }  # fmt: skip
+
+
+def test_refused_before_anything_is_drawn_or_charged(ledger, monkeypatch):
+    monkeypatch.setattr(_core, "race", None)
+    session = dp.Session.bound(ledger, "ann")
+    with pytest.raises(dp.BudgetError, match="may cost 21 outcomes, and 20 are left"):
+        session.limited_domain(CLEAR, k=21)
+    with pytest.raises(ValueError, match="k must be at most k_bar"):
+        session.limited_domain(CLEAR, k=2, k_bar=1)
+    odd = dp.Histogram([9, 8], labels=[object(), "x"])
+    for call in (session.limited_domain, session.peel):
+        with pytest.raises(TypeError, match="label of type object can't be recorded"):
+            call(odd, k=1)
+    assert ledger.history("ann") == []
+
+
+def test_charged_on_disk_before_the_draw(ledger, path, monkeypatch):
+    seen, race = [], _core.race
+
+    def spy(*args):
+        seen.extend(sql(path, "SELECT outcomes, calls FROM balances"))
+        return race(*args)
+
+    monkeypatch.setattr(_core, "race", spy)
+    dp.Session.bound(ledger, "ann").limited_domain(CLEAR, k=3, k_bar=3)
+    assert seen == [(17, 4)]
+
+
+def test_a_failure_in_between_keeps_the_whole_charge(ledger, monkeypatch):
+    def fail(*args):
+        raise MemoryError
+
+    session = dp.Session.bound(ledger, "ann")
+    monkeypatch.setattr(_core, "race", fail)
+    with pytest.raises(MemoryError):
+        session.limited_domain(CLEAR, k=4, request_id="one")
+    assert ledger.budget("ann").remaining == (16, 4)
+    (entry,) = ledger.history("ann")
+    assert (entry.outcomes, entry.release) == (4, None)
+    monkeypatch.undo()
+    with pytest.raises(dp.LedgerError, match="'one' was charged before and no release"):
+        session.limited_domain(CLEAR, k=4, request_id="one")
+    assert ledger.budget("ann").remaining == (16, 4)
+
+
+def test_a_repeated_request_is_neither_drawn_nor_paid_again(ledger, monkeypatch):
+    session = dp.Session.bound(ledger, "ann")
+    first = session.limited_domain(CLEAR, k="rest", k_bar=3, request_id="one")
+    peeled = session.peel(CLEAR, k=1, request_id="two")
+    left = session.remaining
+    monkeypatch.setattr(_core, "race", None)
+    assert session.limited_domain(CLEAR, k="rest", k_bar=3, request_id="one") == first
+    assert session.peel(CLEAR, k=1, request_id="two") == peeled
+    assert session.remaining == left
+    with pytest.raises(dp.LedgerError, match="'one' was made before with other parameters"):
+        session.limited_domain(CLEAR, k=2, k_bar=3, request_id="one")
+    with pytest.raises(dp.LedgerError, match="'one' was made before with other parameters"):
+        session.peel(CLEAR, k=2, request_id="one")
+    assert session.remaining == left
+
+
+def test_a_repeated_request_gets_its_release_when_nothing_is_left(ledger):
+    session = dp.Session.bound(ledger, "ann")
+    first = session.peel(np.arange(20), k=20, request_id="all")
+    assert session.remaining.outcomes == 0
+    assert session.peel(np.arange(20), k=20, request_id="all") == first
+    ledger.create("bob", **TERMS)
+    other = dp.Session.bound(ledger, "bob").peel(np.arange(20), k=1, request_id="all")
+    assert len(other) == 1  # ids are those of one budget
+
+
+def test_the_same_request_at_once_is_drawn_once(ledger):
+    session = dp.Session.bound(ledger, "ann")
+    answers, refused, start = [], [], threading.Barrier(6)
+
+    def ask():
+        start.wait()
+        try:
+            answers.append(session.limited_domain(CLEAR, k=2, request_id="same"))
+        except dp.LedgerError as error:
+            refused.append(str(error))
+
+    run_threads(ask, 6)
+    assert all("being drawn" in message for message in refused)
+    assert answers
+    assert len(set(answers)) == 1
+    assert session.remaining == (18, 4)
+
+
+def run_threads(work, n):
+    threads = [threading.Thread(target=work) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.mark.parametrize("table", ["budgets", "reservations", "releases"])
+def test_the_record_is_append_only(ledger, path, table):
+    dp.Session.bound(ledger, "ann").limited_domain(CLEAR, k=2)
+    column = {"budgets": "k_star", "reservations": "outcomes", "releases": "outcomes"}[table]
+    for change in (f"DELETE FROM {table}", f"UPDATE {table} SET {column} = 1"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            sql(path, change)
+
+
+def test_a_balance_that_was_tampered_with_is_seen(ledger, path):
+    sql(path, "UPDATE balances SET outcomes = 100")
+    with pytest.raises(dp.LedgerError, match="not what its record adds up to"):
+        ledger.budget("ann")
+
+
+def test_the_file_holds_nothing_unreleased(ledger, path):
+    h = dp.Histogram([918273, 817263, 4, 3], labels=["aardvark", "bumblebee", "centipede", "dodo"])
+    dp.Session.bound(ledger, "ann").limited_domain(h, k=1, k_bar=2)
+    ledger.close()
+    stored = path.read_bytes()
+    for secret in (b"918273", b"817263", b"centipede", b"dodo"):
+        assert secret not in stored
+    assert (b"aardvark" in stored) != (b"bumblebee" in stored)
+
+
+# ---- the record keeps types
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "a", "\udc80", 7, -(2**70), True, 0.1, float("inf"), b"\xff", ("a", (1, None)),
+        datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 3, 4, 5, 6),
+        datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc), decimal.Decimal("1.50"),
+        uuid.UUID(int=5), np.int32(4), np.str_("x"), np.bytes_(b"y"), np.datetime64("2020-01-02"),
+    ],
+)  # fmt: skip
+def test_labels_keep_their_types(label):
+    check_labels([label])
+    labels = np.empty(3, object)
+    labels[:] = ["other", "third", "x"]
+    labels[2] = label
+    release = dp.peel(dp.Histogram([1, 2, 9000], labels=labels), k=1, epsilon=5)
+    back = decode(encode(release))
+    assert back == release
+    assert type(back.labels[0]) is type(label)
+
+
+def test_labels_of_arrays_and_none():
+    for labels in (None, np.array(["a", "b"]), np.array([1, 2]), np.array([b"a"])):
+        check_labels(labels)
+    for bad in ([object()], ["a", ("b", [1])], np.array(["a", {}], object)):
+        with pytest.raises(TypeError, match="can't be recorded"):
+            check_labels(bad)
+
+
+def test_a_record_of_noisy_counts_and_no_labels():
+    release = dp.noisy_counts(dp.peel([3, 900, 700], k=2, epsilon=1), [3, 900, 700], epsilon=1)
+    back = decode(encode(release))
+    assert back == release
+    assert back.intervals().tolist() == release.intervals().tolist()
+    assert dict(back.parameters) == dict(release.parameters)
+
+
+# ---- crashes
+
+
+def spend(path, run, pipe):
+    """Make calls until killed; write down each release that came back."""
+    with dp.Ledger(path) as ledger:
+        session = dp.Session.bound(ledger, "crash")
+        for number in range(1000):
+            request = f"{run}-{number}"
+            release = session.limited_domain(CLEAR, k=4, k_bar=3 + 1, request_id=request)
+            os.write(pipe, (json.dumps([request, release.items, release.outcomes]) + "\n").encode())
+
+
+@forks
+def test_killed_at_any_point_nothing_is_released_without_its_charge():
+    """1,000 runs as of DPTOPK_CRASHES=1000; kill -9 loses no page the kernel has."""
+    rng = random.Random(1)
+    folder = tempfile.mkdtemp()
+    path = Path(folder, "l.sqlite")
+    k_star = 10**9
+    with dp.Ledger(path) as ledger:
+        ledger.create("crash", k_star=k_star, calls=10**9, epsilon=1e7, delta=1e-6, method="zcdp")
+    delivered, lost = {}, 0
+    for run in range(CRASHES):
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            try:
+                spend(path, run, writer)
+            finally:
+                os._exit(3)
+        os.close(writer)
+        time.sleep(rng.uniform(0, 0.06))
+        os.kill(pid, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+        with open(reader) as lines:
+            came = [json.loads(line) for line in lines]
+        delivered |= {request: (items, outcomes) for request, items, outcomes in came}
+        if run % 10 and run + 1 < CRASHES:
+            continue
+        with dp.Ledger(path) as ledger:  # it opens, and its balance is that of its record
+            left = ledger.budget("crash").remaining
+            history = {entry.request_id: entry for entry in ledger.history("crash")}
+            assert sum(entry.outcomes for entry in history.values()) == k_star - left.outcomes
+            for request, (items, outcomes) in delivered.items():
+                assert list(history[request].release.items) == items
+                assert history[request].outcomes == outcomes
+            lost = [r for r, entry in history.items() if entry.release is None]
+            assert all(history[r].outcomes == 4 for r in lost)
+            session = dp.Session.bound(ledger, "crash")
+            for request in lost[-2:]:
+                with pytest.raises(dp.LedgerError, match="charged before"):
+                    session.limited_domain(CLEAR, k=4, k_bar=4, request_id=request)
+            for request in list(delivered)[-2:]:
+                again = session.limited_domain(CLEAR, k=4, k_bar=4, request_id=request)
+                assert list(again.items) == delivered[request][0]
+            assert ledger.budget("crash").remaining == left
+    assert sql(path, "PRAGMA integrity_check") == [("ok",)]
+    recorded = sum(entry.release is not None for entry in history.values())
+    print(f"{CRASHES} kills: {len(delivered)} delivered, {recorded} recorded, {len(lost)} lost")
+    assert lost  # or the kills never came between the charge and the record
+    assert {outcomes for _, outcomes in delivered.values()} == {3}  # a part was given back
+    shutil.rmtree(folder)
+
+
+# ---- many processes and threads
+
+
+def hammer(path, threads, calls, results):
+    paid, errors = [], []
+    with dp.Ledger(path, timeout=300) as ledger:
+        session = dp.Session.bound(ledger, "busy")
+
+        def work():
+            for _ in range(calls):
+                try:
+                    paid.append(session.limited_domain(CLEAR, k=2, k_bar=3).outcomes)
+                except dp.BudgetError:
+                    try:
+                        paid.append(session.limited_domain(CLEAR, k="rest", k_bar=3).outcomes)
+                    except dp.BudgetError:
+                        return
+                except Exception as error:
+                    errors.append(repr(error))
+                    return
+
+        run_threads(work, threads)
+    results.put((sum(paid), errors))
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_processes_and_threads_pay_exactly_what_there_is(path, method):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    processes, threads, calls = HAMMER
+    if method == "spawn":
+        processes = min(processes, 2)
+    k_star = processes * threads * calls * 2 - 7  # a little less than all want
+    with dp.Ledger(path) as ledger:
+        ledger.create("busy", k_star=k_star, calls=10**9, epsilon=1e5, delta=1e-6, method="zcdp")
+        context = multiprocessing.get_context(method)
+        results = context.SimpleQueue()
+        workers = [
+            context.Process(target=hammer, args=(path, threads, calls, results))
+            for _ in range(processes)
+        ]
+        for worker in workers:
+            worker.start()
+        answers = [results.get() for _ in workers]
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0
+        assert [errors for _, errors in answers] == [[]] * processes
+        assert sum(paid for paid, _ in answers) == k_star
+        assert ledger.budget("busy").remaining.outcomes == 0
+        assert sum(entry.outcomes for entry in ledger.history("busy")) == k_star
+
+
+@forks
+def test_a_fork_amid_calls_leaves_both_sides_working(ledger):
+    session, stop = dp.Session.bound(ledger, "ann"), threading.Event()
+
+    def read():
+        while not stop.is_set():
+            assert session.remaining.outcomes <= 20
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for _ in range(5):
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os._exit(session.peel(CLEAR, k=1).outcomes)
+            finally:
+                os._exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert session.peel(CLEAR, k=1).outcomes == 1
+    assert ledger.budget("ann").remaining == (14, 5)
+
+
+# ---- files that fail
+
+
+def test_not_a_ledger(tmp_path):
+    for name, content in (("text", b"user,item\n" * 200), ("short", b"x")):
+        file = tmp_path / name
+        file.write_bytes(content)
+        with pytest.raises(dp.LedgerError, match="is not a ledger"):
+            dp.Ledger(file)
+        assert file.read_bytes() == content
+    other = tmp_path / "other.sqlite"
+    sql(other, "CREATE TABLE mine (x)")
+    before = other.read_bytes()
+    with pytest.raises(dp.LedgerError, match="an SQLite file, but not a ledger"):
+        dp.Ledger(other)
+    assert other.read_bytes() == before
+    with pytest.raises(dp.LedgerError, match="can't be opened"):
+        dp.Ledger(tmp_path / "no" / "such" / "folder")
+    with pytest.raises(dp.LedgerError, match="can't be opened"):
+        dp.Ledger(tmp_path)
+
+
+def test_another_version(ledger, path):
+    sql(path, "UPDATE schema_version SET version = 2")
+    with pytest.raises(dp.LedgerError, match="another version of dptopk"):
+        dp.Ledger(path)
+
+
+def test_a_damaged_file(ledger, path, monkeypatch):
+    session = dp.Session.bound(ledger, "ann")
+    session.limited_domain(CLEAR, k=2)
+    ledger.close()
+    content = bytearray(path.read_bytes())
+    content[4096:] = bytes(len(content) - 4096)
+    path.write_bytes(content)
+    monkeypatch.setattr(_core, "race", None)
+    with pytest.raises(dp.LedgerError, match="is damaged"), dp.Ledger(path) as other:
+        dp.Session.bound(other, "ann").limited_domain(CLEAR, k=2)
+
+
+def test_a_locked_file(ledger, path, monkeypatch):
+    monkeypatch.setattr(_core, "race", None)
+    with dp.Ledger(path, timeout=0.05) as impatient:
+        session = dp.Session.bound(impatient, "ann")
+        blocker = sqlite3.connect(path, isolation_level=None)
+        blocker.execute("BEGIN IMMEDIATE")
+        with pytest.raises(dp.LedgerError, match="is locked by another program"):
+            session.limited_domain(CLEAR, k=2)
+        blocker.execute("ROLLBACK")
+        blocker.close()
+    assert ledger.budget("ann").remaining == (20, 5)
+
+
+def test_a_closed_ledger(ledger):
+    session = dp.Session.bound(ledger, "ann")
+    ledger.close()
+    with pytest.raises(dp.LedgerError, match="the ledger is closed"):
+        session.limited_domain(CLEAR, k=1)
+
+
+_FULL = """
+import resource, sys
+import dptopk as dp
+from dptopk import _core
+path = sys.argv[1]
+h = dp.Histogram([9000, 8000, 40], labels=["ant", "bee", "cat"])
+drawn, race = [], _core.race
+def spy(*args):
+    drawn.append(1)
+    return race(*args)
+_core.race = spy
+ledger = dp.Ledger(path)
+session = dp.Session.bound(ledger, "full")
+resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, resource.RLIM_INFINITY))
+returned = 0
+try:
+    while True:
+        session.limited_domain(h, k=2)
+        returned += 1
+except dp.LedgerError as error:
+    print(returned, len(drawn), error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
+def test_no_room_on_the_disk(path):
+    with dp.Ledger(path) as ledger:
+        ledger.create("full", k_star=10**6, calls=10**6, epsilon=1, delta=1e-6, method="zcdp")
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL, str(path)], capture_output=True, text=True, check=True
+    )
+    returned, drawn, message = done.stdout.split(" ", 2)
+    assert "can't be read or written" in message or "the disk is full" in message
+    with dp.Ledger(path) as ledger:  # with room again, all that was returned is there
+        budget, history = ledger.budget("full"), ledger.history("full")
+    complete = [entry for entry in history if entry.release is not None]
+    assert len(complete) == int(returned) > 0
+    assert int(drawn) == len(history)  # nothing drawn without its charge
+    assert len(history) - len(complete) <= 1
+    assert budget.remaining.outcomes == 10**6 - sum(entry.outcomes for entry in history)
+
+
+@forks
+def test_a_file_that_can_only_be_read(monkeypatch):
+    monkeypatch.setattr(_core, "race", None)
+    folder = Path(tempfile.mkdtemp())
+    path = folder / "l.sqlite"
+    with dp.Ledger(path) as ledger:
+        ledger.create("ann", **TERMS)
+    path.chmod(0o444)
+    folder.chmod(0o555)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if os.geteuid() == 0:  # whom modes do not stop
+                os.setuid(65534)
+            with dp.Ledger(path) as ledger:
+                dp.Session.bound(ledger, "ann").limited_domain([9, 1], k=1)
+        except BaseException as error:
+            os.write(writer, f"{type(error).__name__}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(pid, 0)
+    with open(reader) as said:
+        message = said.read()
+    folder.chmod(0o755)
+    with dp.Ledger(path) as ledger:
+        assert ledger.history("ann") == []
+    shutil.rmtree(folder)
+    assert message.startswith("LedgerError: ")
+    assert "can't be written" in message or "can't be opened" in message
