@@ -149,7 +149,8 @@ class Ledger:
 
     Notes
     -----
-    Any number of threads and processes may use a ledger, also after a fork.
+    Any number of threads and processes may use a ledger, also after a fork
+    (``os.fork`` waits until no transaction of the process is running).
     Every charge is on disk before anything is drawn (WAL, synchronous=FULL),
     and every release before it is returned.
 

@@ -473,7 +473,7 @@ class Session:
             )
 
         extra = int(isinstance(k_bar, str))
-        most = [m for m in (k_bar, getattr(counts, "k_bar", None)) if isinstance(m, int)]
+        most = [m for m in (call["k_bar"], getattr(counts, "k_bar", None)) if isinstance(m, int)]
         return self._run(
             call, plan, draw, most=most, extra=extra, calls=1, rng=rng, request_id=request_id
         )

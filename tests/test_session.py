@@ -149,7 +149,7 @@ def test_peel_costs_k_and_no_call():
 
 def test_the_rest():
     s = session(epsilon=30.0)
-    assert s.limited_domain(CLEAR, k="rest", k_bar=3).parameters["k"] == 3
+    assert s.limited_domain(CLEAR, k="rest", k_bar=np.int64(3)).parameters["k"] == 3
     assert s.limited_domain(CLEAR.truncate(2), k="rest").parameters["k"] == 2
     left = s.remaining.outcomes
     assert s.limited_domain(np.arange(999) * 999, k="rest").parameters["k"] == left
