@@ -532,7 +532,7 @@ def test_duckdb_1_is_not_trusted_with_packed_files(tmp_path, monkeypatch):
         ("e.parquet.gz", b"secret", "unknown format"),
         ("e.parquet", b"PAR1secret", "e.parquet: not readable as Parquet: malformed, cut short"),
         ("e.csv.gz", b"secret", "e.csv.gz: not readable as"),
-        ("e.csv.gz", gzip.compress(LONG)[:-200], "could not be read|not readable as"),
+        ("e.csv.gz", gzip.compress(LONG, mtime=0)[:-200], "could not be read|not readable as"),
         ("e.csv", b"user,item\nsecret,\xff\n", "e.csv: not readable as CSV: malformed, cut short"),
         ("e.csv", b"user,item\nsecret,b,c\n", "no column 'user' in the header, or rows that do"),
         ("e.csv", b"secret,item\n1,2\n", "e.csv: no column 'user'$"),
@@ -604,7 +604,7 @@ def test_more_pairs_than_memory_is_said_so():
     [
         ("d.txt", "é 1\r\n\r\nb,c\r\n007\r\n".encode()),
         ("d", "\ufeffé 1\nb,c\n007".encode()),
-        ("d.txt.gz", gzip.compress("é 1\nb,c\n007\n".encode())),
+        ("d.txt.gz", gzip.compress("é 1\nb,c\n007\n".encode(), mtime=0)),
         ("d.csv", 'label,more\né 1,x\n"b,c",y\n007,z\n'.encode()),
         ("d.tsv", "label\tmore\né 1\tx\nb,c\ty\n007\tz\n".encode()),
     ],
