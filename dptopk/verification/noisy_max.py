@@ -127,6 +127,8 @@ def _case(seed: int) -> tuple[np.ndarray, dict[str, Any]]:
         "monotone": seed // 6 % 2 == 0,
     }
     counts = tapes.counts(seed)
+    if seed % 5:  # few items that lie close: where one noise picks other than another
+        counts = counts[:4] % 8
     kind = seed // 12 % 4
     if kind == 1:
         return counts.astype(np.uint64), options
@@ -186,8 +188,8 @@ ENTRY = Entry(
         _sampler("Laplace noise for exponential, drawn", partial(_naive, noise="laplace")),
         _sampler("noise kept for a thousand picks, drawn", _noise_kept),
         _sampler("the least for the largest, drawn", partial(_naive, largest=False)),
-        _tape_check("noise 1% too small, same tapes", partial(_kernel, epsilon=0.303), 480),
+        _tape_check("noise 20% too small, same tapes", partial(_kernel, epsilon=0.375), 480),
         _tape_check("Gumbel noise always, same tapes", partial(_kernel, noise="gumbel"), 480),
-        _tape_check("counts for scores, same tapes", partial(_kernel, monotone=True), 100),
+        _tape_check("half the noise, same tapes", partial(_kernel, epsilon=0.6), 480),
     ),
 )
