@@ -11,22 +11,19 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-import os
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import rich.table
 
 import dptopk as dp
-from benchmarks.data import skewed
+from benchmarks.data import SHARED, skewed
 from benchmarks.row import Row
 from benchmarks.timing import medians_ms
 from dptopk import metrics, utility
 
-DATA = Path(os.environ.get("DPTOPK_DATA") or Path(__file__).parents[2] / "shared" / "data")
 # The .synth files match the published percentiles of the papers' sets, but not their gaps:
 # not to be compared with the papers' own figures for top_stable.
 SETS = (
@@ -81,7 +78,7 @@ class Result(NamedTuple):
 
 def load(name: str) -> tuple[np.ndarray, int]:
     """Return counts, descending, and the number of users."""
-    with np.load(DATA / f"{name}.npz") as data:
+    with np.load(SHARED / f"{name}.npz") as data:
         if "counts" in data:
             return data["counts"].astype(np.int64), int(data["n_users"])
         counts = np.repeat(data["value"], data["multiplicity"]).astype(np.int64)
@@ -125,8 +122,8 @@ def results(quick: bool) -> dict[Setting, Result]:
     found: dict[Setting, Result] = {}
     epsilons = SHOWN if quick else EPSILONS
     for seed, name in enumerate(SETS):
-        if not (DATA / f"{name}.npz").exists():
-            print(f"framework: no {name}.npz in {DATA}, left out", file=sys.stderr)
+        if not (SHARED / f"{name}.npz").exists():
+            print(f"framework: no {name}.npz in {SHARED}, left out", file=sys.stderr)
             continue
         counts, users = load(name)
         for k, times, epsilon in itertools.product(KS, TIMES, epsilons):

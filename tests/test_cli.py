@@ -216,6 +216,18 @@ def test_domain_labels_are_text_whatever_the_files_type(run, tmp_path):
     assert run("select", tmp_path / "e.parquet", *argv, "-q") == (0, "7\n", "")
 
 
+@pytest.mark.parametrize("name", select.MECHANISMS)
+def test_every_mechanism_picks_what_is_far_ahead(run, tmp_path, name):
+    rows = "".join(f"{u},tea\n" for u in range(3000)) + "1,mint\n2,sage\n"
+    (tmp_path / "e.csv").write_text("user,item\n" + rows)
+    (tmp_path / "d.txt").write_text("mint\nsage\ntea\n")
+    choice = select.MECHANISMS[name]
+    argv = ["-k", 1, "--epsilon", 1, "--mechanism", name, "--max-items-per-user", 1]
+    argv += ["--domain", tmp_path / "d.txt"] if choice.domain else []
+    argv += ["--delta", "1e-6"] if choice.delta == "required" else []
+    assert run("select", tmp_path / "e.csv", *argv, "-q") == (0, "tea\n", "")
+
+
 def test_several_files_and_other_column_names(run, tmp_path):
     for part in range(2):
         rows = "".join(f"tea;{u}\n" for u in range(part * 2000, 2500 + part))
@@ -302,6 +314,8 @@ def test_labels_of_any_type_are_json(run, tmp_path):
             ],
             "k_bar must be an integer or None",
         ),
+        ([*BUDGET, "--mechanism", "joint", "--domain", "d.txt"], "joint is pure: leave --delta"),
+        ([*BUDGET, "--noise", "laplace"], "--noise goes with --mechanism oneshot"),
         ([*BUDGET, "--mechanism", "top"], "argument --mechanism: invalid choice: 'top'"),
         ([*BUDGET, "--eps", "1"], "unrecognized arguments: --eps 1"),
         ([*BUDGET, "--item", "user"], "--user and --item must name two different columns"),

@@ -24,9 +24,12 @@ LIMITED = ("k_bar", "max_items_per_user")
 MECHANISMS = {
     "limited_domain": Choice(False, "required", LIMITED),
     "limited_domain_laplace": Choice(False, "required", LIMITED),
+    "top_stable": Choice(False, "required", ("k_bar",)),
+    "restricted_gumbel": Choice(False, "required", ("k_bar",)),
     "peel": Choice(True, "optional"),
     "permute_and_flip": Choice(True, "optional"),
     "oneshot": Choice(True, "optional", ("max_items_per_user", "noise")),
+    "joint": Choice(True, "none"),
     "gamma": Choice(True, "none"),
 }
 
