@@ -427,6 +427,21 @@ def test_intervals_reach_to_the_ends_of_a_noise(noise):
     assert high == (most, most)
 
 
+def test_others_who_use_mpmath_do_not_write_its_constants():
+    """Their threads don't know the lock: half-written, ln 2 is off by a power of 2."""
+    from dptopk.accounting import gaussian_sigma
+
+    memos = [
+        constant.__closure__[0].cell_contents for constant in (libmp.ln2_fixed, libmp.pi_fixed)
+    ]
+    assert [memo.memo_val >> (memo.memo_prec - 4) for memo in memos] == [11, 50]
+    before = [memo.memo_prec for memo in memos]
+    assert min(before) > 4000
+    gaussian_sigma.__globals__["_sigma"].cache_clear()
+    assert gaussian_sigma(1e300, 0.5) > 0.0  # in 3,500 bits
+    assert [memo.memo_prec for memo in memos] == before
+
+
 @every_noise
 def test_no_item_twice_and_all_items_when_k_is_d(noise):
     rng = np.random.default_rng(3)
