@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -177,7 +178,10 @@ class Release:
         noise = self.parameters.get("counts_noise")
         if self.counts is None or noise is None:
             raise ValueError("the release has no counts; noisy_counts adds them")
-        each = 1.0 - (1.0 - confidence) / self.parameters.get("counts_among", 1)
+        among = self.parameters.get("counts_among", 1)
+        each = confidence
+        if among > 1:  # the difference may have been rounded down
+            each = math.nextafter(1.0 - (1.0 - confidence) / among, 1.0)
         if each == 1.0:
             raise ValueError(f"confidence is too near 1, got {confidence}")
         reach = margin(noise, self.parameters["counts_scale"], each)

@@ -116,6 +116,18 @@ def test_sums_are_held_within_int64(factor, monkeypatch):
     assert len(set(noisy.tolist())) > 25
 
 
+@pytest.mark.parametrize("scale", [1e6, 1e12])
+def test_sums_do_not_wrap_near_the_ends_of_int64(scale):
+    """Not at them: the noise reaches past, to one side and the other."""
+    far = int(scale)
+    for value in (2**63 - 1 - far, far - 2**63):
+        noisy, _ = discrete.add_noise(np.full(200, value), "laplace", scale, SeededRng(2))
+        noise, _ = discrete.draw("laplace", 200, scale, SeededRng(2))
+        sums = [value + int(x) for x in noise]
+        assert noisy.tolist() == [min(max(x, -(2**63)), 2**63 - 1) for x in sums]
+        assert not -(2**63) <= min(sums) <= max(sums) < 2**63
+
+
 def test_scales_are_exact_numbers():
     """The twin takes the double for the number it is, not for what it is near to."""
     assert Fraction(0.1) != Fraction(1, 10)

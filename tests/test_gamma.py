@@ -149,6 +149,17 @@ def test_a_likelier_radius_is_found_beside_the_slope():
     assert [gamma.envelope(100, Fraction(rate))[0] for rate in (60, 100, 109, 110)] == [1, 1, 1, 0]
 
 
+def test_the_envelope_covers_what_is_left_of_the_top():
+    """P(0) is 70% of P(1) here, and P(2) next to nothing: a width of 1 is too little."""
+    top, width = gamma.envelope(100, Fraction(109.5))
+    assert (top, width) == (1, 2)
+    law = dict(enumerate(gamma.radius_law(100, 109.5)[:2]))
+    assert 0.69 < law[0] / law[1] < 0.7
+    sample = partial(drawn_radii, 100, Fraction(109.5))
+    assert power(law, {0: 1 / 3, 1: 2 / 3}, draws=6000) > 0.999  # what a width of 1 would give
+    assert chi_square(law, lambda n, seed: sample(n, seed), draws=6000, seed=4).passed
+
+
 def test_an_open_decision_takes_more_bits():
     """A trial of all ones leaves E unbounded; of zeros, it may be 0, as P(top) asks."""
     words = iter([0, 1, 0, 0])  # left, block 0, place 0, E in [0, 2^-64)
@@ -188,6 +199,11 @@ def test_only_the_ratio_of_epsilon_and_sensitivity_counts():
     other = dp.gamma(counts, k=20, epsilon=1.5, rng=SeededRng(2))
     assert one.items == three.items != other.items
     assert three.cost.epsilon == 1.5
+
+
+def test_a_sensitivity_that_no_double_holds_is_rounded_up():
+    released = dp.gamma([5, 3], k=1, epsilon=1.0, sensitivity=1 + Fraction(1, 2**60))
+    assert released.parameters["sensitivity"] == math.nextafter(1.0, 2.0)
 
 
 def test_the_release_does_not_tell_the_radius():

@@ -322,6 +322,24 @@ def test_intervals_hold_the_true_count_as_often_as_they_say():
             assert math.exp(discrete.log_tail(noise, scale, reach)) > 1 - confidence
 
 
+@pytest.mark.parametrize("among", [1, 2, 3, 80, 10**6])
+@pytest.mark.parametrize("confidence", [0.1, 0.3, 0.95, 1 - 2.0**-32, 1 - 2.0**-46])
+def test_all_at_once_are_held_as_often_as_is_said(among, confidence, monkeypatch):
+    """In the last place too: rounded to nearest, 1 - 2^-46 among 80 was 25% short."""
+    asked = []
+    monkeypatch.setattr("dptopk.release.margin", lambda noise, scale, each: asked.append(each) or 1)
+    noisy = {"counts_noise": "laplace", "counts_scale": 1.0, "counts_among": among}
+    release = release_of([1], counts=np.array([4]), parameters=noisy)
+    try:
+        release.intervals(confidence)
+    except ValueError:
+        assert (1 - confidence) / among < 2.0**-52
+    else:
+        missed = 1 - Fraction(asked[0])
+        assert missed * among <= 1 - Fraction(confidence)
+        assert missed * among >= 1 - Fraction(confidence) - among * Fraction(2) ** -52
+
+
 def test_intervals_are_of_counts():
     release = counted([6, 0], h=COUNTS, epsilon=0.1, rng=SeededRng(1))
     intervals = release.intervals(0.99)

@@ -16,9 +16,15 @@ from mpmath.libmp import libmpi
 
 __all__ = ["Interval"]
 
-# mpmath keeps ln 2 and its precision in two variables that a thread without the
-# GIL could read apart.
+# mpmath keeps ln 2, and pi, and its precision in two variables that a thread without
+# the GIL could read apart. The lock is for who comes through here; others in the
+# process (dptopk.accounting, any user of mpmath) write them as well, when they need
+# more digits: so these are there from the start.
 _LOCK = Lock()
+BITS = 1 << 12  # few calls need more
+
+for _constant in (libmp.ln2_fixed, libmp.pi_fixed):
+    _constant(BITS)
 
 
 class Interval:
