@@ -242,6 +242,7 @@ def test_sigmas_hold_and_are_smaller_than_zcdp_needs(epsilon, delta, m):
     if sigma < 30:  # else the convolution takes long
         assert exact_delta(sigma, epsilon, m) <= delta * (1 + 1e-9)
         assert exact_delta(0.999 * sigma, epsilon, m) > delta
+    assert discrete.gaussian_delta(sigma, epsilon, m) <= delta  # to the last place
     assert epsilon_of_rho(m / (2 * sigma * sigma), delta) > 1.02 * epsilon
 
 

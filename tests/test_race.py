@@ -512,6 +512,47 @@ def test_near_ties_are_never_decided_wrongly(j, gap, extreme, noise):
     assert decided < 50
 
 
+@every_noise
+def test_near_ties_of_offsets_are_never_decided_wrongly(noise):
+    """Equal scores, and offsets that make up for their noises to within rounding."""
+    head = Head(np.full(2, 7, np.int64), np.arange(2), None, False)
+    decided = 0
+    for seed in range(200):
+        rng, tape = np.random.default_rng(seed), words(seed, 8)
+        first = float(10 ** rng.uniform(1, 6))
+        with mpmath.workprec(300):
+            noises = [noise_after(noise, tape, [word], 1) for word in (0, 1)]
+            second = float(first + noises[0] - noises[1])
+        offsets = np.array([first, second + int(rng.integers(-1, 2)) * np.spacing(second)])
+        picks = kernel(head, tape, k=2, scale=1.0, noise=noise, offsets=offsets)
+        if picks is not None:
+            decided += 1
+            assert picks == reference(head, tape, k=2, scale=1.0, noise=noise, offsets=offsets)
+    assert decided < 50
+
+
+@every_noise
+def test_near_ties_far_below_the_first_score_are_never_decided_wrongly(noise):
+    """Scores alone that make up for the noises of the second item and the third."""
+    tried = decided = 0
+    for seed in range(600):
+        rng, tape = np.random.default_rng(seed), words(seed, 8)
+        with mpmath.workprec(300):
+            second, third = (noise_after(noise, tape, [word], 1) for word in (1, 2))
+            near = float(10 ** rng.uniform(3, 6))
+            far = float(near + third - second)
+        if far < near + 0.6:  # one block
+            continue
+        far += int(rng.integers(-1, 2)) * np.spacing(far)
+        head = head_of(np.array([0.0, -near, -far]), 3)
+        picks = kernel(head, tape, k=3, scale=1.0, noise=noise)
+        tried += 1
+        if picks is not None:
+            decided += 1
+            assert picks == reference(head, tape, k=3, scale=1.0, noise=noise)
+    assert decided < tried / 4 > 10
+
+
 def test_blocks_are_cut_alike():
     """Differences of exactly half a scale, and of exactly what leaves a rest out."""
     for seed in range(1500):
