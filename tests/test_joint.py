@@ -3,6 +3,7 @@
 import itertools
 import math
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -248,6 +249,17 @@ def test_envelopes_cover():
             assert tiles[0][0] == 0
             assert tiles[-1][1] == math.inf
             assert all(a[0] + a[1] == b[0] for a, b in itertools.pairwise(tiles))
+
+
+def test_an_envelope_covers_a_long_sequence():
+    """Sums of a million logarithms are off by more than a weight's spare millionth."""
+    k, d = 10**6, 2**33
+    [(_, _, weight, _)], log_unit = _core.Joint(
+        np.array([0]), np.array([d]), k, 2.0, True, False
+    ).envelope()
+    with mpmath.workdps(40):
+        sequences = mpmath.loggamma(d + 1) - mpmath.loggamma(d - k + 1)
+        assert log_unit + mpmath.log(mpmath.mpf(weight) / 2**52) >= sequences
 
 
 def test_count_sets():
