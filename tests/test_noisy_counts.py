@@ -80,6 +80,17 @@ def test_bad_input(changes, error, message, monkeypatch):
         counted(**changes)
 
 
+def test_picks_of_joint_need_all_counts_whatever_was_picked():
+    """An error for some picks and not for others would tell which items were kept."""
+    h = Histogram(COUNTS).truncate(2)
+    for k, epsilon in ((2, 1e6), (5, 1e-6)):
+        picked = dp.joint(h, k=k, epsilon=epsilon)
+        with pytest.raises(ValueError, match=r"^counts of what joint picked need all counts"):
+            dp.noisy_counts(picked, h, epsilon=1.0)
+    whole = Histogram(COUNTS).truncate(len(COUNTS))
+    assert len(dp.noisy_counts(dp.joint(whole, k=5, epsilon=1.0), whole, epsilon=1.0)) == 5
+
+
 @pytest.mark.parametrize(
     ("release", "error", "message"),
     [
