@@ -506,7 +506,7 @@ def test_near_ties_are_never_decided_wrongly(j, gap, extreme, noise):
         rng = np.random.default_rng(seed)
         tape = words(seed, 2 * n + 8)
         if extreme:  # the last words leave ln(1 - U) open, or are rounded upwards
-            tape[1] = ~np.uint64(0) - rng.integers(2, 2**12, dtype=np.uint64)
+            tape[1] = ~np.uint64(0) - np.uint64(2 ** rng.uniform(1, 53))
         # Far apart in scales, the scores are rounded by more than the noise is.
         scale = float(abs(gap) / 10 ** rng.uniform(0, 6) if gap else 1.0)
         with mpmath.workprec(300):
