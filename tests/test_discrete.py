@@ -91,6 +91,37 @@ def test_a_whole_part_is_settled_by_further_bits():
     assert len(values) > 1
 
 
+def word_of(e, steps):
+    """The word of an exponential variate near e, some words further."""
+    return min(max(0, int(mpmath.floor(-mpmath.expm1(-e) * 2**64)) + steps), 2**64 - 1)
+
+
+@pytest.mark.parametrize("noise", discrete.NOISES)
+def test_near_ties_are_never_decided_wrongly(noise):
+    """A geometric variate at a whole number, or a trial at the chance that y is kept."""
+    decided = wrong = 0
+    for seed in range(3000):
+        rng = np.random.default_rng(seed)
+        words = rng.integers(0, 2**64, size=64, dtype=np.uint64)
+        scale = float(rng.choice([1, 3, 7.5, 1000.7]) * rng.uniform(0.5, 2))
+        steps = int(rng.choice([-1, 1]) * 2 ** rng.uniform(0, 17))
+        with mpmath.workdps(60):
+            if noise == "laplace":
+                e = int(rng.integers(1, 4 * scale + 2)) / mpmath.mpf(scale)
+                words[0] = word_of(e, steps)
+            else:
+                t = int(scale) + 1
+                y = exact.laplace(Tape(_core.TapeSource(words).read, None), Fraction(t))
+                e = (abs(y) - mpmath.mpf(scale) ** 2 / t) ** 2 / (2 * mpmath.mpf(scale) ** 2)
+                words[2] = word_of(e, steps)
+        values = kernel(words, 1, scale, noise)
+        if values is not None:
+            decided += 1
+            wrong += values != reference(words, 1, scale, noise)
+    assert not wrong
+    assert 300 < decided < 2000
+
+
 def test_the_tape_is_lengthened_for_many():
     values, private = discrete.draw("gaussian", 5000, 3.0)
     assert private

@@ -249,6 +249,14 @@ def test_the_cost_is_the_sum_of_both():
     assert "the pick's theorem; and discrete Gaussian counts" in release.cost.theorem
 
 
+def test_a_delta_that_is_not_spent_counts_all_the_same():
+    """An error that depends on the noise would tell how many were picked."""
+    release = release_of([0], cost=dp.Cost(0.5, 0.9995, "the pick's theorem"))
+    assert dp.noisy_counts(release, COUNTS, epsilon=1, delta=4e-4).cost.delta == 0.9995
+    with pytest.raises(ValueError, match="delta must be below 1 together"):
+        dp.noisy_counts(release, COUNTS, epsilon=1, delta=1e-3)
+
+
 @pytest.mark.parametrize(
     ("items", "bound", "moved"),
     [([0], None, 1), ([0, 1], None, 2), ([0, 1, 2], 2, 2), ([0, 1, 2], 9, 3), ([0, 1], 1, 1)],

@@ -264,6 +264,17 @@ def test_fresh_picks_have_the_law_of_races_one_after_the_other(noise, m):
         assert not chi_square(law, sampler(False), draws=draws, seed=8).passed
 
 
+@pytest.mark.parametrize("word", [0, 1, 2**63, 2**64 - 2, 2**64 - 1])
+def test_further_bits_stay_within_what_a_word_leaves_open(word):
+    for further in (0, 2**64 - 1):
+        tape = exact.Tape(lambda n: [word], lambda n, further=further: [further])
+        variate = exact.Exponential(tape)
+        wide, narrow = variate.interval(1), variate.interval(2)
+        assert libmp.mpf_le(wide.ends[0], narrow.ends[0])
+        assert libmp.mpf_ge(wide.ends[1], narrow.ends[1])
+        assert wide.ends != narrow.ends
+
+
 def test_undecided_words_are_refined():
     """Two equal words on equal scores: 64 bits can't order them, more bits do."""
     head = Head(np.zeros(2, np.int64), np.arange(2), None, False)
@@ -497,7 +508,7 @@ def test_near_ties_are_never_decided_wrongly(j, gap, extreme, noise):
         rng = np.random.default_rng(seed)
         tape = words(seed, 2 * n + 8)
         if extreme:  # the last words leave ln(1 - U) open, or are rounded upwards
-            tape[1] = ~np.uint64(0) - rng.integers(2, 2**12, dtype=np.uint64)
+            tape[1] = ~np.uint64(0) - np.uint64(2 ** rng.uniform(1, 53))
         # Far apart in scales, the scores are rounded by more than the noise is.
         scale = float(abs(gap) / 10 ** rng.uniform(0, 6) if gap else 1.0)
         with mpmath.workprec(300):
@@ -529,6 +540,26 @@ def test_near_ties_of_offsets_are_never_decided_wrongly(noise):
             decided += 1
             assert picks == reference(head, tape, k=2, scale=1.0, noise=noise, offsets=offsets)
     assert decided < 50
+
+
+def test_a_long_race_is_summed_as_precisely_as_it_claims():
+    """A stopper set beside the 300,000th noise of a million, to either side of it.
+
+    Added up as plain doubles, their sum is off by 2^-45 of itself.
+    """
+    n, j = 10**6, 300_000
+    head = Head(np.zeros(n, np.int64), np.arange(n), None, False)
+    for seed in (5, 7):  # where what doubles drop is much
+        tape = words(seed, 2 * j + 64)
+        v = (tape[[1, 0, *range(3, 2 * j, 2)]] + 0.5) * -(2.0**-64)  # between them a rank each
+        stop, *spacings = (-np.log1p(v) / np.r_[1, n - np.arange(j)]).tolist()
+        gap = math.log(stop) - math.log(math.fsum(spacings))
+        for step in (-32, -24, -16, -8, 8, 16, 24, 32):
+            picks = kernel(head, tape, k=j, scale=1.0, stop=(0, gap + step * 2.0**-50))
+            if picks is None:
+                assert abs(step) < 16
+            else:
+                assert (picks[-1] == exact.STOP) == (step > 0)
 
 
 @every_noise
