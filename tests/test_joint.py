@@ -132,6 +132,19 @@ def test_items_of_the_tail(n):
         assert not set(items[ranks >= m]) & set(order[:m])
 
 
+def test_all_of_a_group_that_the_head_cuts():
+    """Each item of its tail once, the head's last never."""
+    column = np.repeat([2, 5], [40, 3])
+    order = np.lexsort((np.arange(43), -column))
+    keys, ends = np.array([5, 2]), np.array([3, 43])
+    for m in range(3, 43):
+        source = _core.GeneratorSource(np.random.default_rng(m))
+        source.claim()
+        items = _core.items(source, np.arange(m, 43), keys, ends, order[:m].copy(), column)
+        source.unclaim()
+        assert sorted(items.tolist()) == order[m:].tolist()
+
+
 def test_items_of_a_group_are_uniform(monkeypatch):
     """A group that the head cuts in two: its last items as likely as any other."""
     monkeypatch.setattr(module, "DEEP", 0)
@@ -240,6 +253,12 @@ def test_envelopes_cover():
             for start, width, weight, constant in blocks:
                 last = start if constant else min(start + width - 1, float(counts.max()))
                 bound = exact.staircase(keys, ends, k=k, tau=last, output=output)
+                if constant:
+                    end = min(start + width - 1, float(counts.max()))
+                    ends_at = exact.staircase(keys, ends, k=k, tau=max(start, end), output=output)
+                    assert exact.outcomes_within(ends_at, output) == exact.outcomes_within(
+                        bound, output
+                    )
                 log_mass = -start / scale + (
                     math.log(-math.expm1(-width / scale)) if width < math.inf else 0.0
                 )
