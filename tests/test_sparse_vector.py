@@ -1,8 +1,11 @@
 """sparse_vector: the kernel against its twin, sessions, bad input. Its law is in test_verify.py."""
 
+import contextlib
 import copy
 import math
+import os
 import pickle
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
@@ -119,6 +122,31 @@ def test_words_at_the_edges(gap):
             source.begin()
             twin = exact.sample(Tape(source.read, source.fresh), [0], **case)
             assert tuple(bits.tolist()) == twin, (gap, sides)
+
+
+@pytest.mark.parametrize("word", [0, 1])
+@pytest.mark.parametrize("gap", [1e-20, 2e-20, 5e-20, 8e-20, 1e-19])
+def test_a_noise_of_less_than_a_word_tells(word, gap):
+    """U of 63 zeros: the noise is below 2^-63, and further bits say on which side of the gap."""
+    sign = -1.0 if word else 1.0
+    case = {"threshold": sign * gap, "threshold_scale": 0.0, "query_scale": 1.0}
+    for first in range(8):
+        tape = np.array([first, word], dtype=np.uint64)
+        bits, _ = threshold_tests(np.array([0.0]), rng=TapeRng(tape), **case)
+        source = _core.TapeSource(tape)
+        source.begin()
+        assert tuple(bits.tolist()) == exact.sample(Tape(source.read, source.fresh), [0.0], **case)
+
+
+@pytest.mark.parametrize("threshold", [-1e-20, -3e-17, 2**40 - 2.0**-13])
+def test_a_threshold_near_an_integer(threshold):
+    """An integer and a double beside it don't always hold it: then the kernel does not decide."""
+    size = abs(threshold - round(threshold))
+    case = {"threshold": threshold, "threshold_scale": 0.0, "query_scale": size}
+    for word in (0, 1, 2**62, 2**62 + 1, 2**63, 2**63 + 1, 2**64 - 2**61, 2**64 - 2**61 + 1):
+        tape = np.array([0, word], dtype=np.uint64)
+        bits, _ = threshold_tests(np.array([round(threshold)]), rng=TapeRng(tape), **case)
+        assert tuple(bits.tolist()) == exact.sample(read(tape), [round(threshold)], **case)
 
 
 def test_differences_of_large_integers_are_exact():
@@ -359,6 +387,21 @@ def test_a_session_is_not_copied(monkeypatch):
             one.test(0)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_is_refused_that_was_forked_amid_a_test():
+    """Not left to wait for a lock whose holder it has not got."""
+    tests = dp.SparseVector(**CASE, hits=3)
+    with tests._lock:
+        child = os.fork()
+        if not child:
+            signal.alarm(10)
+            with contextlib.suppress(RuntimeError):
+                tests.test(0)
+                os._exit(1)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+
+
 def test_threads_share_the_hits():
     tests = dp.SparseVector(threshold=0, epsilon=1.0, hits=200)
 
@@ -388,6 +431,7 @@ def test_threads_share_the_hits():
         ({"monotone": 1}, TypeError, "monotone must be True or False, got int"),
         ({"above": "yes"}, TypeError, "above must be True or False, got str"),
         ({"sensitivity": -1}, ValueError, "sensitivity must be a finite number > 0"),
+        ({"sensitivity": 1e308, "hits": 2}, ValueError, "sensitivity is too large"),
         ({"split": 0}, ValueError, r"split must be in \(0, 1\), got 0"),
         ({"split": 1}, ValueError, r"split must be in \(0, 1\), got 1"),
         ({"threshold": math.inf}, ValueError, "threshold must be finite"),

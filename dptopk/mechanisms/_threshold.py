@@ -57,6 +57,8 @@ def scales(
     if not (first > 0.0 and second > 0.0):
         raise ValueError("epsilon is too small to split")
     distance = times * sensitivity
+    if not math.isfinite(distance):
+        raise ValueError("sensitivity is too large: the noise scale is past the range of floats")
     if Fraction(distance) < times * Fraction(sensitivity):
         distance = math.nextafter(distance, math.inf)
     return Scales(share, scale_of(first, sensitivity), scale_of(second, distance))
@@ -243,9 +245,10 @@ class Session:
         values: Callable[[np.ndarray], tuple[list[Any], bool]] | None = None,
     ) -> np.ndarray:
         """Test, and keep the bits, and the values that `values` makes of them."""
+        # Before the lock, that another thread may have held when the process was forked.
+        if self._pid != os.getpid():
+            raise RuntimeError("this session belongs to another process")
         with self._lock:
-            if self._pid != os.getpid():
-                raise RuntimeError("this session belongs to another process")
             if self.exhausted:
                 raise ExhaustedError("all that the cost pays for has been used up")
             self._charged = True
@@ -260,7 +263,11 @@ class Session:
 
 
 def _parts(threshold: int | float, real: bool) -> tuple[int, float]:
-    """Return the threshold as an int64 and a double that add up to it, exactly."""
+    """Return the threshold as an int64 and a double that add up to it within 2^-54.
+
+    Exactly but for a negative one smaller than 2^-53 and the like: then the double is
+    1, and the error that the kernel allows for covers what is missing.
+    """
     if real or not -(2.0**63) <= threshold < 2.0**63:
         return 0, float(threshold)
     base = math.floor(threshold)
