@@ -15,6 +15,7 @@ from dptopk.accounting import step_epsilon
 from dptopk.errors import MechanismError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import composition, scale_of
+from dptopk.mechanisms._limited import bound_of_user
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.mechanisms.peel import THEOREM as GUMBEL_THEOREM
@@ -36,9 +37,16 @@ class Picked(NamedTuple):
 
 
 def _normal(
-    h: Histogram, *, k: int, epsilon: float, delta: float, max_items_per_user: int, rng: Any
+    h: Histogram,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float = 0.0,
+    max_items_per_user: int | None = None,
+    rng: Any,
 ) -> Release:
     """Pick by the Gaussian mechanism on all counts: the order of its picks comes free."""
+    max_items_per_user = bound_of_user(h, max_items_per_user)
     chosen = noise_for(
         noise="gaussian",
         method="best",

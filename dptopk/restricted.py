@@ -260,7 +260,14 @@ def restricted_gumbel(counts: Any, *, k: int, epsilon: float, delta: float, **mo
 
 
 def restricted_oneshot(
-    counts: Any, *, k: int, epsilon: float, delta: float, noise: str = "exponential", **more: Any
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    noise: str = "exponential",
+    max_items_per_user: int | None = None,
+    **more: Any,
 ) -> Release:
     """Pick a set of up to k items among the top k_bar: `oneshot` by way of `restricted`.
 
@@ -270,6 +277,8 @@ def restricted_oneshot(
         As in `restricted`.
     noise : {"exponential", "laplace", "gaussian"}
         As in `oneshot`.
+    max_items_per_user : int, optional
+        As in `oneshot`; Gaussian noise needs a bound.
 
     Returns
     -------
@@ -287,9 +296,8 @@ def restricted_oneshot(
     >>> r.items, r.ordered
     ((1, 2), False)
     """
-    return restricted(
-        "oneshot", counts, k=k, epsilon=epsilon, delta=delta, options={"noise": noise}, **more
-    )
+    options = {"noise": noise, "max_items_per_user": max_items_per_user}
+    return restricted("oneshot", counts, k=k, epsilon=epsilon, delta=delta, options=options, **more)
 
 
 def restricted_permute_and_flip(

@@ -169,6 +169,36 @@ def test_normal_noise_costs_by_the_items_of_a_user():
                                   max_items_per_user=2)  # fmt: skip
     release = dp.restricted_normal(rows, k=2, max_items_per_user=50, **BUDGET)
     assert release.parameters["mechanism_parameters"]["max_items_per_user"] == 2
+    release = dp.restricted("normal", rows, k=2, **BUDGET)  # the rows' own bound, as by its name
+    assert release.parameters["mechanism_parameters"]["max_items_per_user"] == 2
+
+
+@pytest.mark.parametrize(
+    ("bound", "error", "message"),
+    [
+        (0, ValueError, "max_items_per_user must be an integer >= 1, got 0"),
+        (0.5, TypeError, "max_items_per_user must be an integer, got float"),
+        (True, TypeError, "max_items_per_user must be an integer, got bool"),
+        ("2", TypeError, "max_items_per_user must be an integer, got str"),
+        (None, ValueError, "noise 'gaussian' needs max_items_per_user"),
+    ],
+)
+def test_a_bound_among_the_options_is_checked_as_one_that_is_named(bound, error, message):
+    with pytest.raises(error, match=message):
+        dp.restricted("normal", COUNTS, k=2, **BUDGET, options={"max_items_per_user": bound})
+
+
+def test_normal_noise_needs_a_delta():
+    with pytest.raises(ValueError, match="noise 'gaussian' needs delta > 0"):
+        dp.restricted_normal(COUNTS, k=2, **BUDGET, max_items_per_user=2, mechanism_delta=0.0)
+
+
+def test_a_oneshot_takes_a_bound_on_the_items_of_a_user():
+    bounded = {"k": 3, "max_items_per_user": 1, **BUDGET}
+    for noise in ("gaussian", "laplace"):
+        release = dp.restricted_oneshot(COUNTS, noise=noise, **bounded)
+        assert release.parameters["mechanism_parameters"]["max_items_per_user"] == 1
+        assert "at most 1 items a user" in release.cost.theorem
 
 
 # ---- which items
