@@ -180,6 +180,32 @@ def test_the_engine_returns_no_more_than_k_bar_rows(run, events, monkeypatch, k_
     assert seen == [limit, limit]
 
 
+def test_restricted_asks_for_as_many_rows_as_its_own_default(run, events):
+    """Their cut falls with k_bar: it would be 5 times as near with that of limited_domain."""
+    for name in ("restricted_gumbel", "restricted_permute_and_flip", "restricted_oneshot"):
+        argv = ["-k", 30, *BUDGET, "--mechanism", name, "--json"]
+        code, out, _ = run("select", events, *argv)
+        answer = json.loads(out)
+        assert (code, answer["parameters"]["k_bar"]) == (0, 1500)
+        assert answer["mechanism"] == f"restricted({answer['mechanism'][11:-1]})"
+        assert isinstance(answer["parameters"]["mechanism_parameters"], dict)
+        argv[argv.index(name)] = "top_stable"
+    code, out, _ = run("select", events, *argv)
+    assert json.loads(out)["parameters"]["k_bar"] == 30
+
+
+def test_restricted_by_their_options(run, events):
+    argv = ["select", events, "-k", 2, *BUDGET, "--k-bar", 3, "--max-items-per-user", 1, "--json"]
+    bounded = (["restricted_normal"], ["restricted_oneshot", "--noise", "gaussian"])
+    for name in bounded:
+        code, out, _ = run(*argv, "--mechanism", *name)
+        answer = json.loads(out)
+        assert code == 0
+        assert sorted(answer["items"]) == ["apple", "pear"]
+        assert answer["ordered"] == (name == ["restricted_normal"])
+        assert answer["parameters"]["mechanism_parameters"]["max_items_per_user"] == 1
+
+
 def test_peel_needs_and_uses_a_domain(run, events, domain):
     argv = [
         "select",
@@ -315,7 +341,20 @@ def test_labels_of_any_type_are_json(run, tmp_path):
             "k_bar must be an integer or None",
         ),
         ([*BUDGET, "--mechanism", "joint", "--domain", "d.txt"], "joint is pure: leave --delta"),
-        ([*BUDGET, "--noise", "laplace"], "--noise goes with --mechanism oneshot"),
+        ([*BUDGET, "--noise", "laplace"], "--noise goes with .*restricted_oneshot or oneshot$"),
+        ([*BUDGET, "--mechanism", "restricted_normal"], "max_items_per_user must be given"),
+        (
+            [*BUDGET, "--mechanism", "restricted_oneshot", "--noise", "gaussian"],
+            "noise 'gaussian' needs max_items_per_user",
+        ),
+        *(
+            ([*BUDGET, "--mechanism", name, "--k-bar", "private"], "k_bar must be an integer")
+            for name in ("top_stable", "restricted_gumbel", "restricted_permute_and_flip")
+        ),
+        *(
+            (["--epsilon", "1", "--mechanism", name], f"{name} needs --delta, e.g. --delta 1e-6")
+            for name in ("top_stable", "restricted_gumbel", "restricted_oneshot")
+        ),
         ([*BUDGET, "--mechanism", "top"], "argument --mechanism: invalid choice: 'top'"),
         ([*BUDGET, "--eps", "1"], "unrecognized arguments: --eps 1"),
         ([*BUDGET, "--item", "user"], "--user and --item must name two different columns"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -59,6 +59,8 @@ def print_json(value: Any) -> None:
 
 def plain(value: Any) -> Any:
     """Return a label or parameter as JSON has it: numbers, text, or their text."""
+    if isinstance(value, Mapping):  # parameters of a mechanism inside another
+        return {str(name): plain(inner) for name, inner in value.items()}
     if hasattr(value, "item") and hasattr(value, "dtype"):  # a NumPy scalar
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it

@@ -26,6 +26,9 @@ MECHANISMS = {
     "limited_domain_laplace": Choice(False, "required", LIMITED),
     "top_stable": Choice(False, "required", ("k_bar",)),
     "restricted_gumbel": Choice(False, "required", ("k_bar",)),
+    "restricted_permute_and_flip": Choice(False, "required", ("k_bar",)),
+    "restricted_oneshot": Choice(False, "required", OPTIONS),
+    "restricted_normal": Choice(False, "required", LIMITED),
     "peel": Choice(True, "optional"),
     "permute_and_flip": Choice(True, "optional"),
     "oneshot": Choice(True, "optional", ("max_items_per_user", "noise")),
@@ -58,7 +61,7 @@ def add(commands: Any) -> None:
     option("--delta", type=float, help="e.g. 1e-6; may be left out with --domain")
     option("--mechanism", choices=MECHANISMS, default="limited_domain")
     option("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
-    option("--noise", metavar="LAW", help="of oneshot: laplace, exponential or gaussian")
+    option("--noise", metavar="LAW", help="of a oneshot: laplace, exponential or gaussian")
     option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
     option("--domain", metavar="FILE", help="all items there are, one a line")
     option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
@@ -207,10 +210,14 @@ def _limit(args: argparse.Namespace) -> int:
     """Return how many rows to ask of the engine, decided without the data."""
     from dptopk.mechanisms._limited import default_k_bar
     from dptopk.mechanisms.limited_domain import private_limit
+    from dptopk.restricted import default_k_bar as restricted_k_bar
 
     if isinstance(args.k_bar, int):
         return args.k_bar
-    return private_limit(args.k) if args.k_bar == "private" else default_k_bar(args.k)
+    if args.k_bar == "private":
+        return private_limit(args.k)
+    restricted = args.mechanism.startswith("restricted_")
+    return restricted_k_bar(args.k) if restricted else default_k_bar(args.k)
 
 
 def _run_mechanism(
