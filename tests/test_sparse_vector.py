@@ -14,7 +14,7 @@ import pytest
 
 import dptopk as dp
 from dptopk import SeededRng, _core
-from dptopk.mechanisms._threshold import scales, threshold_tests
+from dptopk.mechanisms._threshold import ThresholdTests, scales, threshold_tests
 from dptopk.reference import sparse_vector as exact
 from dptopk.reference.race import Tape
 from dptopk.rng import TapeRng, acquire, release
@@ -136,6 +136,21 @@ def test_a_noise_of_less_than_a_word_tells(word, gap):
         source = _core.TapeSource(tape)
         source.begin()
         assert tuple(bits.tolist()) == exact.sample(Tape(source.read, source.fresh), [0.0], **case)
+
+
+def test_every_test_sees_the_same_noise_of_the_threshold():
+    """Below the words that were read, too: equal queries without noise to speak of are equal."""
+    seen = set()
+    for seed in range(20):
+        tests = ThresholdTests(
+            threshold=0.0, threshold_scale=1.0, query_scale=1e-60, hits=10**6, above=True
+        )
+        first = tests.run(np.full(5, 5e-20), TapeRng(np.append(np.uint64(0), words(seed))))[0]
+        more = [tests.run(np.full(5, 5e-20), SeededRng(n))[0] for n in range(6)]
+        bits = set(np.concatenate([first, *more]).tolist())
+        assert len(bits) == 1, seed
+        seen |= bits
+    assert seen == {False, True}  # the noise is between 0 and 2^-63, on either side of the query
 
 
 @pytest.mark.parametrize("threshold", [-1e-20, -3e-17, 2**40 - 2.0**-13])
