@@ -226,6 +226,19 @@ def test_made_up_items_are_shown_as_bot():
         assert release.labels == ()
 
 
+def test_nothing_comes_out_after_a_made_up_item():
+    """BOT ends the list: what a mechanism picked next would come out with BOT before it."""
+    rows = dp.Histogram.truncated([900], ["a"], next_count=0, k_bar=3)
+    last = {"k": 3, "k_bar": 3, "epsilon": 9.0, "delta": 0.9, "mechanism_epsilon": 0.0}
+    alone = 0
+    for seed in range(200):
+        rng = dp.SeededRng(seed)
+        release = dp.restricted(lambda h, k: np.argsort(h.counts), rows, rng=rng, **last)
+        assert release.labels == ()
+        alone += len(dp.restricted(lambda h, k: np.argsort(-h.counts), rows, rng=rng, **last))
+    assert alone == 200
+
+
 def test_equal_counts_and_a_single_item():
     flat = dp.restricted_gumbel(np.full(5000, 9), k=10, k_bar=100, **BUDGET, rng=dp.SeededRng(1))
     assert flat.items == ()

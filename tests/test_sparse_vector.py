@@ -306,6 +306,23 @@ def test_the_scales_cost_no_more_than_epsilon():
     assert scales(1.0, hits=3, monotone=False, split=0.25).query == pytest.approx(8.0)
 
 
+def test_no_split_costs_more_than_epsilon_by_a_bit():
+    rng = np.random.default_rng(5)
+    for epsilon, split in zip(rng.uniform(0.1, 9, 2000), rng.uniform(0, 1, 2000), strict=True):
+        noise = scales(float(epsilon), hits=1, monotone=True, split=float(split))
+        assert 1 / Fraction(noise.threshold) + 1 / Fraction(noise.query) <= Fraction(epsilon)
+
+
+def test_the_total_with_answers_is_rounded_up():
+    rng, down = np.random.default_rng(6), 0
+    for epsilon, answers in rng.uniform(0.1, 9, (500, 2)).tolist():
+        cost = dp.sparse_vector([0], threshold=9, epsilon=epsilon, answers_epsilon=answers).cost
+        exact_total = Fraction(epsilon) + Fraction(answers)
+        assert Fraction(cost.epsilon) >= exact_total
+        down += Fraction(epsilon + answers) < exact_total
+    assert down > 100  # else it would have come out right by itself
+
+
 def test_the_default_split_has_the_least_variance():
     for hits in (1, 5, 40):
         for monotone in (True, False):
