@@ -252,7 +252,8 @@ def test_the_file_holds_nothing_unreleased(ledger, path):
         "a", "\udc80", 7, -(2**70), True, 0.1, float("inf"), b"\xff", ("a", (1, None)),
         datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 3, 4, 5, 6),
         datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc), decimal.Decimal("1.50"),
-        uuid.UUID(int=5), np.int32(4), np.str_("x"), np.bytes_(b"y"), np.datetime64("2020-01-02"),
+        uuid.UUID(int=5), np.int32(4), np.str_("x"), np.bytes_(b"y"), np.str_(), np.bytes_(),
+        np.datetime64("2020-01-02"),
     ],
 )  # fmt: skip
 def test_labels_keep_their_types(label):
