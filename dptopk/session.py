@@ -237,7 +237,9 @@ class InProcess:
         self._tickets = 0
 
     def remaining(self) -> Remaining:
-        """Return what is left."""
+        """Return what is left, nothing after a fork."""
+        if os.getpid() != self._pid:
+            return Remaining(0, 0)
         with self._lock:
             return Remaining(self._outcomes, self._calls)
 
@@ -567,17 +569,17 @@ class Session:
                 return recorded
         release(acquire(rng))  # a bad rng, or no secure bits, is an error before the charge
         while True:
-            k = call["k"]
+            k, nothing_left = call["k"], False
             if k == "rest":
                 left = account.remaining()
-                check(left, 1 + extra, calls)
+                nothing_left = left.outcomes < 1 + extra or left.calls < calls
                 k = max(1, min([left.outcomes - extra, *most]))
             plan = plan_of(k)
             try:
                 ticket = account.reserve(k + extra, calls, request_id, call)
                 break
             except BudgetError:
-                if call["k"] != "rest":
+                if call["k"] != "rest" or nothing_left:
                     raise
                 # Another call took some of it in between: what is the rest now?
         if isinstance(ticket, Release):
