@@ -177,7 +177,8 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0):
-        self._path = Path(os.fspath(path))
+        # Connections are opened later too, when the process may be in another directory.
+        self._path = Path(os.path.abspath(os.fspath(path)))
         self._timeout = nonnegative("timeout", timeout)
         self._pool: list[sqlite3.Connection] = []
         self._closed = False

@@ -243,6 +243,18 @@ def test_the_file_holds_nothing_unreleased(ledger, path):
     assert (b"aardvark" in stored) != (b"bumblebee" in stored)
 
 
+def test_a_relative_path_stays_the_file_it_was(tmp_path, monkeypatch):
+    for folder, k_star in (("here", 20), ("there", 200)):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        ledger = dp.Ledger("budgets.sqlite")
+        ledger.create("ann", **TERMS | {"k_star": k_star})
+        if k_star == 20:
+            here = ledger
+    here._close_connections()  # as a fork does
+    assert here.budget("ann").remaining.outcomes == 20
+
+
 # ---- the record keeps types
 
 
