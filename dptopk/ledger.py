@@ -83,6 +83,16 @@ _APPEND_ONLY = "".join(
     "BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END;\n"
     for table in ("budgets", "reservations", "releases")
     for event in ("UPDATE", "DELETE")
+) + "".join(
+    # INSERT OR REPLACE deletes a row without asking the triggers on DELETE.
+    f"CREATE TRIGGER {table}_replace BEFORE INSERT ON {table} "
+    f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) "
+    "BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END;\n"
+    for table, same in (
+        ("budgets", "rowid = NEW.rowid OR name = NEW.name"),
+        ("reservations", "id = NEW.id OR (name = NEW.name AND request_id = NEW.request_id)"),
+        ("releases", "reservation = NEW.reservation"),
+    )
 )
 
 

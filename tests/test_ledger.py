@@ -227,6 +227,26 @@ def test_the_record_is_append_only(ledger, path, table):
             sql(path, change)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "budgets SELECT * FROM budgets",
+        "budgets (rowid, name, created, k_star, calls, method, accounting, epsilon, delta, "
+        "delta_split, epsilon_step, delta_threshold, delta_composition) "
+        "SELECT rowid, 'bob', created, 1, 1, method, accounting, epsilon, delta, "
+        "delta_split, epsilon_step, delta_threshold, delta_composition FROM budgets",
+        "releases SELECT * FROM releases",
+        "reservations SELECT * FROM reservations",
+        # another id, the same request
+        "reservations SELECT 9, name, request_id, call, 1, 0, at FROM reservations",
+    ],
+)
+def test_nor_is_a_row_of_the_record_replaced(ledger, path, row):
+    dp.Session.bound(ledger, "ann").limited_domain(CLEAR, k=2, request_id="monday")
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        sql(path, f"INSERT OR REPLACE INTO {row}")
+
+
 def test_a_balance_that_was_tampered_with_is_seen(ledger, path):
     sql(path, "UPDATE balances SET outcomes = 100")
     with pytest.raises(dp.LedgerError, match="not what its record adds up to"):
