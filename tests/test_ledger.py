@@ -263,6 +263,32 @@ def test_the_file_holds_nothing_unreleased(ledger, path):
     assert (b"aardvark" in stored) != (b"bumblebee" in stored)
 
 
+def test_what_every_connection_is_set_to(ledger):
+    for _ in range(2):
+        with ledger._transaction("BEGIN") as db:
+            for pragma, value in (
+                ("journal_mode", "wal"),
+                ("synchronous", 2),
+                ("fullfsync", 1),
+                ("checkpoint_fullfsync", 1),
+                ("foreign_keys", 1),
+            ):
+                assert db.execute(f"PRAGMA {pragma}").fetchone() == (value,)
+        ledger._close_connections()
+
+
+def test_no_ledger_is_added_amid_a_fork(path, monkeypatch):
+    inside = []
+
+    class Ledgers:
+        def add(self, ledger):
+            inside.append(dp.ledger._gate.inside)
+
+    monkeypatch.setattr(dp.ledger, "_ledgers", Ledgers())
+    dp.Ledger(path).close()
+    assert inside == [1]
+
+
 def test_a_relative_path_stays_the_file_it_was(tmp_path, monkeypatch):
     for folder, k_star in (("here", 20), ("there", 200)):
         (tmp_path / folder).mkdir()
