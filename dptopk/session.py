@@ -422,7 +422,8 @@ class Session:
         request_id : str, optional
             For a session bound to a ledger: a request that has been made
             before is neither drawn nor paid again; the recorded release comes
-            back.
+            back. The counts are not compared, which would tell whether they
+            have changed: an id stands for one request of one histogram.
 
         Returns
         -------
@@ -435,7 +436,9 @@ class Session:
         ------
         TypeError, ValueError
             If an argument is of the wrong kind or out of range; nothing is
-            charged.
+            charged. Except that where labels were read off the data, or the
+            histogram was truncated, one that a ledger can't record is an error
+            only when it is picked, and the charge stays.
         BudgetError
             If no call is left, or fewer outcomes than the call might cost;
             nothing is charged or drawn.
@@ -460,9 +463,10 @@ class Session:
             plan = limited_domain.plan_of(
                 counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
             )
-            check_labels = self._account.check_labels
-            if check_labels is not None:
-                check_labels(plan.histogram.labels_of(plan.cut[1]))
+            h, check_labels = plan.histogram, self._account.check_labels
+            # All labels of a known domain, or none: which of them are the most frequent is data.
+            if check_labels is not None and h.known_domain and h.k_bar is None:
+                check_labels(h.labels)
             return plan
 
         def draw(plan: limited_domain.Plan) -> Release:

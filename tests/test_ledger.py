@@ -137,6 +137,29 @@ def test_refused_before_anything_is_drawn_or_charged(ledger, monkeypatch):
     assert ledger.history("ann") == []
 
 
+@pytest.mark.parametrize("truncated", [False, True])
+def test_whether_a_label_is_refused_tells_nothing_of_the_counts(ledger, monkeypatch, truncated):
+    monkeypatch.setattr(_core, "race", None)
+    session = dp.Session.bound(ledger, "ann")
+    errors = []
+    for counts in ([9, 8, 0], [9, 8, 10]):
+        h = dp.Histogram(counts, labels=["a", "b", object()])
+        with pytest.raises(TypeError) as error:
+            session.limited_domain(h.truncate(2) if truncated else h, k=1, k_bar=2)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+    assert (session.remaining == (20, 5)) != truncated  # truncated: it got as far as the race
+
+
+def test_a_picked_label_that_cannot_be_recorded_stays_charged(ledger):
+    session = dp.Session.bound(ledger, "ann")
+    h = dp.Histogram.truncated([9000], [object()], next_count=0, k_bar=1)
+    with pytest.raises(TypeError, match="label of type object can't be recorded"):
+        session.limited_domain(h, k=1)
+    assert ledger.budget("ann").remaining == (19, 4)
+    assert ledger.history("ann")[0].release is None
+
+
 def test_charged_on_disk_before_the_draw(ledger, path, monkeypatch):
     seen, race = [], _core.race
 
