@@ -9,8 +9,11 @@ top k_bar. An item that leaves D makes place for one that enters D'; pair them.
 The two counts of a pair differ by 0 or 1 upwards, as do those of every other
 item and of BOT: so with the pairs for items, each pick under h or h' is one
 and the same step of the exponential mechanism, of bounded range, whatever was
-picked before. (Where h has fewer items than k_bar, count the missing ones as
-0 and let them compete: that only makes the outcomes without them less likely.)
+picked before. (Where h has fewer items than k_bar, an item may enter D' with
+none to leave: pair it with a missing one, which counts 0, and let that compete
+under h. If h is on the right, that only makes outcomes without it less likely;
+if it is on the left, the outcome changes only where the missing one comes up,
+and that is charged as a pair below.)
 An outcome in which no pair came up is the same event for both; so the hockey
 stick of all outcomes is at most that of as many bounded-range steps, plus the
 chance that a pair came up on *one* side, the left. That is at most
