@@ -63,7 +63,10 @@ def _unpack(value: Any) -> Any:
     if kind == "tuple":
         return tuple(map(_unpack, inner))
     if kind == "numpy":
-        return np.frombuffer(bytes.fromhex(inner[1]), dtype=inner[0])[0]
+        dtype = np.dtype(inner[0])
+        if not dtype.itemsize:  # an empty string
+            return dtype.type()
+        return np.frombuffer(bytes.fromhex(inner[1]), dtype=dtype)[0]
     return _KINDS[kind][2](inner)
 
 

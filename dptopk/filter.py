@@ -77,6 +77,14 @@ def below(value: Fraction) -> float:
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
 
 
+def _short(value: Fraction) -> str:
+    """Write a fraction for a message."""
+    try:
+        return f"{float(value):g}"
+    except OverflowError:
+        return "more than any float"
+
+
 @lru_cache(maxsize=256)
 def rho_of(epsilon: float, delta: float) -> float:
     """Return about the largest rho such that rho-zCDP is (epsilon, delta)-DP, rounded down."""
@@ -134,9 +142,9 @@ class Filter:
     def __init__(self, *, epsilon: Any, delta: Any = 0.0, delta_split: float = 0.5):
         self.epsilon = positive("epsilon", epsilon)
         self.delta = probability("delta", delta, zero=True)
-        share = probability("delta_split", delta_split, zero=False)
+        probability("delta_split", delta_split, zero=False)
         self._pure = self.delta == 0.0
-        thresholds = exact(delta) * Fraction(share)
+        thresholds = exact(delta) * exact(delta_split)
         if self._pure:
             self._total, self.rho = exact(epsilon), 0.0
         else:
@@ -349,8 +357,8 @@ class Filter:
             if price > self._left:
                 unit = "epsilon" if self._pure else "rho"
                 raise BudgetError(
-                    f"the call may cost {unit} = {float(price):g}, and {float(self._left):g} is "
-                    "left in this filter"
+                    f"the call may cost {unit} = {_short(price)}, and "
+                    f"{_short(self._left)} is left in this filter"
                 )
             if delta > self._left_delta:
                 raise BudgetError(

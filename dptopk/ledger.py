@@ -83,6 +83,16 @@ _APPEND_ONLY = "".join(
     "BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END;\n"
     for table in ("budgets", "reservations", "releases")
     for event in ("UPDATE", "DELETE")
+) + "".join(
+    # INSERT OR REPLACE deletes a row without asking the triggers on DELETE.
+    f"CREATE TRIGGER {table}_replace BEFORE INSERT ON {table} "
+    f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) "
+    "BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END;\n"
+    for table, same in (
+        ("budgets", "rowid = NEW.rowid OR name = NEW.name"),
+        ("reservations", "id = NEW.id OR (name = NEW.name AND request_id = NEW.request_id)"),
+        ("releases", "reservation = NEW.reservation"),
+    )
 )
 
 
@@ -177,7 +187,8 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0):
-        self._path = Path(os.fspath(path))
+        # Connections are opened later too, when the process may be in another directory.
+        self._path = Path(os.path.abspath(os.fspath(path)))
         self._timeout = nonnegative("timeout", timeout)
         self._pool: list[sqlite3.Connection] = []
         self._closed = False
@@ -185,7 +196,8 @@ class Ledger:
         # and closing the file would drop this process's locks on it.
         if self._path.is_file() and 0 < self._path.stat().st_size < 512:
             raise LedgerError(f"{self._path} is not a ledger")
-        _ledgers.add(self)
+        with _gate.shared():  # not while a fork goes through them
+            _ledgers.add(self)
         with self._transaction("BEGIN IMMEDIATE") as db:
             _prepare(db, self._path)
 
@@ -356,6 +368,9 @@ class Ledger:
             _recognise(db, self._path)
             self._write_ahead(db)
             db.execute("PRAGMA synchronous = FULL")
+            # On macOS fsync alone leaves writes in the drive's cache; no effect elsewhere.
+            db.execute("PRAGMA fullfsync = ON")
+            db.execute("PRAGMA checkpoint_fullfsync = ON")
             db.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             db.close()

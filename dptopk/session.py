@@ -9,8 +9,11 @@ top k_bar. An item that leaves D makes place for one that enters D'; pair them.
 The two counts of a pair differ by 0 or 1 upwards, as do those of every other
 item and of BOT: so with the pairs for items, each pick under h or h' is one
 and the same step of the exponential mechanism, of bounded range, whatever was
-picked before. (Where h has fewer items than k_bar, count the missing ones as
-0 and let them compete: that only makes the outcomes without them less likely.)
+picked before. (Where h has fewer items than k_bar, an item may enter D' with
+none to leave: pair it with a missing one, which counts 0, and let that compete
+under h. If h is on the right, that only makes outcomes without it less likely;
+if it is on the left, the outcome changes only where the missing one comes up,
+and that is charged as a pair below.)
 An outcome in which no pair came up is the same event for both; so the hockey
 stick of all outcomes is at most that of as many bounded-range steps, plus the
 chance that a pair came up on *one* side, the left. That is at most
@@ -237,7 +240,9 @@ class InProcess:
         self._tickets = 0
 
     def remaining(self) -> Remaining:
-        """Return what is left."""
+        """Return what is left, nothing after a fork."""
+        if os.getpid() != self._pid:
+            return Remaining(0, 0)
         with self._lock:
             return Remaining(self._outcomes, self._calls)
 
@@ -420,7 +425,8 @@ class Session:
         request_id : str, optional
             For a session bound to a ledger: a request that has been made
             before is neither drawn nor paid again; the recorded release comes
-            back.
+            back. The counts are not compared, which would tell whether they
+            have changed: an id stands for one request of one histogram.
 
         Returns
         -------
@@ -433,7 +439,9 @@ class Session:
         ------
         TypeError, ValueError
             If an argument is of the wrong kind or out of range; nothing is
-            charged.
+            charged. Except that where labels were read off the data, or the
+            histogram was truncated, one that a ledger can't record is an error
+            only when it is picked, and the charge stays.
         BudgetError
             If no call is left, or fewer outcomes than the call might cost;
             nothing is charged or drawn.
@@ -458,9 +466,10 @@ class Session:
             plan = limited_domain.plan_of(
                 counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
             )
-            check_labels = self._account.check_labels
-            if check_labels is not None:
-                check_labels(plan.histogram.labels_of(plan.cut[1]))
+            h, check_labels = plan.histogram, self._account.check_labels
+            # All labels of a known domain, or none: which of them are the most frequent is data.
+            if check_labels is not None and h.known_domain and h.k_bar is None:
+                check_labels(h.labels)
             return plan
 
         def draw(plan: limited_domain.Plan) -> Release:
@@ -567,17 +576,17 @@ class Session:
                 return recorded
         release(acquire(rng))  # a bad rng, or no secure bits, is an error before the charge
         while True:
-            k = call["k"]
+            k, nothing_left = call["k"], False
             if k == "rest":
                 left = account.remaining()
-                check(left, 1 + extra, calls)
+                nothing_left = left.outcomes < 1 + extra or left.calls < calls
                 k = max(1, min([left.outcomes - extra, *most]))
             plan = plan_of(k)
             try:
                 ticket = account.reserve(k + extra, calls, request_id, call)
                 break
             except BudgetError:
-                if call["k"] != "rest":
+                if call["k"] != "rest" or nothing_left:
                     raise
                 # Another call took some of it in between: what is the rest now?
         if isinstance(ticket, Release):

@@ -44,7 +44,7 @@ def top(analyst: str, k: str, request_id: str | None) -> tuple[int, dict[str, An
         return 429, {"error": str(error)}
     except dp.LedgerError as error:
         print("ledger:", error)  # it may name the file: for the log, not for the analyst
-        return 503, {"error": "the ledger refused; nothing was released"}
+        return 503, {"error": "the ledger failed; ask again with the same idempotency-key"}
     except (TypeError, ValueError):
         return 400, {"error": "k must be an integer from 1 to 1000, or rest"}
     return 200, {
@@ -72,7 +72,7 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
         )
     kind = [(b"content-type", b"application/json")]
     await send({"type": "http.response.start", "status": status, "headers": kind})
-    await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+    await send({"type": "http.response.body", "body": json.dumps(answer, default=str).encode()})
 
 
 async def lifespan(receive: Any, send: Any) -> None:

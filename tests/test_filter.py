@@ -91,6 +91,23 @@ def test_the_deltas_of_thresholds_are_used_up_exactly():
         budget.limited_domain(CLEAR, k=1, epsilon_step=0.1, delta_threshold=1e-9)
 
 
+def test_the_share_of_the_thresholds_is_the_decimal_that_it_prints_as():
+    budget = dp.Filter(epsilon=1.0, delta=1e-6, delta_split=0.3)
+    for _ in range(3):
+        budget.limited_domain(CLEAR, k=1, k_bar=2, epsilon_step=0.01, delta_threshold=1e-7)
+    assert budget.remaining.delta == 0.0
+
+
+def test_a_price_past_the_range_of_floats_is_refused():
+    budget = dp.Filter(epsilon=1.0, delta=1e-6)
+    left = budget.remaining
+    with pytest.raises(dp.BudgetError, match="rho = more than any float"):
+        budget.peel([1, 2], k=1, epsilon_step=1e200)
+    with pytest.raises(dp.BudgetError, match="rho = more than any float"):
+        budget.charge(1e200)
+    assert budget.remaining == left
+
+
 def test_refused_before_anything_is_drawn(monkeypatch):
     monkeypatch.setattr(_core, "race", None)
     budget = dp.Filter(epsilon=1.0, delta=1e-6)

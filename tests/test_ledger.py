@@ -137,6 +137,29 @@ def test_refused_before_anything_is_drawn_or_charged(ledger, monkeypatch):
     assert ledger.history("ann") == []
 
 
+@pytest.mark.parametrize("truncated", [False, True])
+def test_whether_a_label_is_refused_tells_nothing_of_the_counts(ledger, monkeypatch, truncated):
+    monkeypatch.setattr(_core, "race", None)
+    session = dp.Session.bound(ledger, "ann")
+    errors = []
+    for counts in ([9, 8, 0], [9, 8, 10]):
+        h = dp.Histogram(counts, labels=["a", "b", object()])
+        with pytest.raises(TypeError) as error:
+            session.limited_domain(h.truncate(2) if truncated else h, k=1, k_bar=2)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1]
+    assert (session.remaining == (20, 5)) != truncated  # truncated: it got as far as the race
+
+
+def test_a_picked_label_that_cannot_be_recorded_stays_charged(ledger):
+    session = dp.Session.bound(ledger, "ann")
+    h = dp.Histogram.truncated([9000], [object()], next_count=0, k_bar=1)
+    with pytest.raises(TypeError, match="label of type object can't be recorded"):
+        session.limited_domain(h, k=1)
+    assert ledger.budget("ann").remaining == (19, 4)
+    assert ledger.history("ann")[0].release is None
+
+
 def test_charged_on_disk_before_the_draw(ledger, path, monkeypatch):
     seen, race = [], _core.race
 
@@ -227,6 +250,26 @@ def test_the_record_is_append_only(ledger, path, table):
             sql(path, change)
 
 
+@pytest.mark.parametrize(
+    "row",
+    [
+        "budgets SELECT * FROM budgets",
+        "budgets (rowid, name, created, k_star, calls, method, accounting, epsilon, delta, "
+        "delta_split, epsilon_step, delta_threshold, delta_composition) "
+        "SELECT rowid, 'bob', created, 1, 1, method, accounting, epsilon, delta, "
+        "delta_split, epsilon_step, delta_threshold, delta_composition FROM budgets",
+        "releases SELECT * FROM releases",
+        "reservations SELECT * FROM reservations",
+        # another id, the same request
+        "reservations SELECT 9, name, request_id, call, 1, 0, at FROM reservations",
+    ],
+)
+def test_nor_is_a_row_of_the_record_replaced(ledger, path, row):
+    dp.Session.bound(ledger, "ann").limited_domain(CLEAR, k=2, request_id="monday")
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+        sql(path, f"INSERT OR REPLACE INTO {row}")
+
+
 def test_a_balance_that_was_tampered_with_is_seen(ledger, path):
     sql(path, "UPDATE balances SET outcomes = 100")
     with pytest.raises(dp.LedgerError, match="not what its record adds up to"):
@@ -243,6 +286,44 @@ def test_the_file_holds_nothing_unreleased(ledger, path):
     assert (b"aardvark" in stored) != (b"bumblebee" in stored)
 
 
+def test_what_every_connection_is_set_to(ledger):
+    for _ in range(2):
+        with ledger._transaction("BEGIN") as db:
+            for pragma, value in (
+                ("journal_mode", "wal"),
+                ("synchronous", 2),
+                ("fullfsync", 1),
+                ("checkpoint_fullfsync", 1),
+                ("foreign_keys", 1),
+            ):
+                assert db.execute(f"PRAGMA {pragma}").fetchone() == (value,)
+        ledger._close_connections()
+
+
+def test_no_ledger_is_added_amid_a_fork(path, monkeypatch):
+    inside = []
+
+    class Ledgers:
+        def add(self, ledger):
+            inside.append(dp.ledger._gate.inside)
+
+    monkeypatch.setattr(dp.ledger, "_ledgers", Ledgers())
+    dp.Ledger(path).close()
+    assert inside == [1]
+
+
+def test_a_relative_path_stays_the_file_it_was(tmp_path, monkeypatch):
+    for folder, k_star in (("here", 20), ("there", 200)):
+        (tmp_path / folder).mkdir()
+        monkeypatch.chdir(tmp_path / folder)
+        ledger = dp.Ledger("budgets.sqlite")
+        ledger.create("ann", **TERMS | {"k_star": k_star})
+        if k_star == 20:
+            here = ledger
+    here._close_connections()  # as a fork does
+    assert here.budget("ann").remaining.outcomes == 20
+
+
 # ---- the record keeps types
 
 
@@ -252,7 +333,8 @@ def test_the_file_holds_nothing_unreleased(ledger, path):
         "a", "\udc80", 7, -(2**70), True, 0.1, float("inf"), b"\xff", ("a", (1, None)),
         datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 3, 4, 5, 6),
         datetime.datetime(2020, 1, 2, tzinfo=datetime.timezone.utc), decimal.Decimal("1.50"),
-        uuid.UUID(int=5), np.int32(4), np.str_("x"), np.bytes_(b"y"), np.datetime64("2020-01-02"),
+        uuid.UUID(int=5), np.int32(4), np.str_("x"), np.bytes_(b"y"), np.str_(), np.bytes_(),
+        np.datetime64("2020-01-02"),
     ],
 )  # fmt: skip
 def test_labels_keep_their_types(label):

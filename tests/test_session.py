@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pickle
+import signal
 import threading
 from fractions import Fraction
 
@@ -384,6 +385,21 @@ def test_a_forked_session_pays_nothing():
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
     assert s.limited_domain(CLEAR, k=1).outcomes == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("mechanism", ["limited_domain", "peel"])
+def test_a_forked_session_has_no_rest(mechanism):
+    s = session()
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(20)  # a call that tries for ever ends with the child
+        try:
+            getattr(s, mechanism)(CLEAR, k="rest")
+        except dp.BudgetError as error:
+            os._exit(7 if "fork" in str(error) and s.remaining == (0, 0) else 1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 
 
 def test_remaining_is_public_numbers():
