@@ -49,7 +49,7 @@ class Release:
         Noisy counts of the items, in the same order; None if none were released.
     ordered : bool
         Whether the order is part of the release; if not, items stand in item
-        order.
+        order, or of an unknown domain, whose item order is data, in random order.
     complete : bool
         False if the stopper BOT came before k items did.
     cost : Cost
