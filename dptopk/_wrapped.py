@@ -12,10 +12,10 @@ import numpy as np
 
 from dptopk._counts import Head
 from dptopk.accounting import step_epsilon
+from dptopk.domain import bound_of_user
 from dptopk.errors import MechanismError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import composition, scale_of
-from dptopk.mechanisms._limited import bound_of_user
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.mechanisms.peel import THEOREM as GUMBEL_THEOREM
@@ -46,7 +46,7 @@ def _normal(
     rng: Any,
 ) -> Release:
     """Pick by the Gaussian mechanism on all counts: the order of its picks comes free."""
-    max_items_per_user = bound_of_user(h, max_items_per_user)
+    max_items_per_user = bound_of_user(max_items_per_user, h.max_items_per_user)
     chosen = noise_for(
         noise="gaussian",
         method="best",

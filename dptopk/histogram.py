@@ -9,6 +9,7 @@ import numpy as np
 
 from dptopk._counts import CLIP, cut_counts, group, head_size
 from dptopk._validate import counts_array, integer, labels_array
+from dptopk.domain import checked_k_bar, labels_at
 from dptopk.errors import UnknownDomainError
 
 __all__ = ["Histogram", "as_histogram", "known_histogram"]
@@ -356,28 +357,20 @@ class Histogram:
         counts, items = self.head(k_bar + 1)
         if counts.size > k_bar:
             next_count = int(counts[k_bar])
-            if next_count == INT64_MAX:  # a threshold stands at least one above it
-                raise ValueError("counts must be below 2**63 - 1")
-            return counts[:k_bar], items[:k_bar], next_count
-        return counts, items, self._next_count if k_bar == self.k_bar else 0
+            counts, items = counts[:k_bar], items[:k_bar]
+        else:
+            next_count = self._next_count if k_bar == self.k_bar else 0
+        if next_count == INT64_MAX:  # a threshold stands at least one above it
+            raise ValueError("counts must be below 2**63 - 1")
+        return counts, items, next_count
 
     def check_k_bar(self, k_bar: Any) -> int:
         """Return k_bar if this histogram holds enough for it."""
-        k_bar = integer("k_bar", k_bar)
-        if self.k_bar is not None and k_bar > self.k_bar:
-            raise ValueError(
-                f"k_bar must be at most {self.k_bar}, where the histogram was truncated; "
-                f"got {k_bar}"
-            )
-        return k_bar
+        return checked_k_bar(k_bar, limit=self.k_bar)
 
     def labels_of(self, items: np.ndarray) -> tuple[Any, ...] | None:
         """Return the labels of some items, or None if there are none."""
-        if self._labels is None:
-            return None
-        if isinstance(self._labels, np.ndarray) and self._labels.dtype.kind in "iufbU":
-            return tuple(self._labels[items].tolist())
-        return tuple(self._labels[i] for i in items.tolist())
+        return labels_at(self._labels, items)
 
     def counts_of(self, items: np.ndarray) -> np.ndarray:
         """Return the counts of some items, int64; -1 for one that truncation left out."""

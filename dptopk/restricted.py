@@ -13,13 +13,13 @@ from dptopk._validate import boolean, choice, integer, nonnegative, positive, pr
 from dptopk._wrapped import OURS, by_gumbel, by_ours, by_yours, in_random_order
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import BOUNDS, stability_threshold
+from dptopk.domain import bound_of_user, k_bar_of, restricted_k_bar
 from dptopk.histogram import Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import threshold_tests
 from dptopk.release import Cost, Release
 
 __all__ = [
-    "default_k_bar",
     "default_split",
     "restricted",
     "restricted_gumbel",
@@ -30,15 +30,6 @@ __all__ = [
 
 OPTIONS = ("method", "noise", "max_items_per_user")
 THEOREM = "Carvalho and Wang (restricted domain), Theorem 2"
-
-
-def default_k_bar(k: int) -> int:
-    """Return the k_bar used when none is given: max(50 k, 1000).
-
-    The tests don't depend on k_bar, and the cut they hold the picks against falls with it:
-    the paper advises a large multiple of k, such as 50 or 100.
-    """
-    return max(50 * k, 1000)
 
 
 @lru_cache(maxsize=4096)
@@ -89,7 +80,7 @@ def restricted(
         The total the release costs, the mechanism's share included.
     k_bar : int, optional
         How many of the largest counts the mechanism sees, k <= k_bar. By
-        default ``default_k_bar(k)``, or where the histogram was truncated.
+        default max(50 k, 1000), or where the histogram was truncated.
     mechanism_epsilon, mechanism_delta : float, optional
         The mechanism's share; the rest goes to the tests. For a callable of
         yours, what it costs: `mechanism_epsilon` must be given, and
@@ -175,7 +166,8 @@ def restricted(
     ours = _ours(mechanism)
     _check_options(ours, options)
     h = as_histogram(counts)
-    k_bar = _checked_k_bar(h, k, k_bar)
+    default = restricted_k_bar(k)
+    k_bar = k_bar_of(k, k_bar, default=default, limit=h.k_bar, n_items=h.n_items)
     budget = _shares(ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, tail)
     shown, items, next_count = _domain(h, k_bar)
     spend = budget.mechanism_epsilon, budget.mechanism_delta
@@ -347,7 +339,7 @@ def restricted_normal(
         As in `restricted`.
     max_items_per_user : int, optional
         A bound D on the items one user has, known beforehand. By default the
-        histogram's own bound; of two the smaller. One must be known.
+        histogram's own bound, which it may not be below. One must be known.
     mechanism_epsilon : float, optional
         The share of the normal noise. By default what the tests leave over, who get
         4 epsilon / D (the paper's experiments), but no more than half of epsilon.
@@ -375,15 +367,12 @@ def restricted_normal(
     ...                      max_items_per_user=8).items
     (1, 2)
     """
-    bounds = [as_histogram(counts).max_items_per_user]
-    if max_items_per_user is not None:
-        bounds.append(integer("max_items_per_user", max_items_per_user))
-    known = [bound for bound in bounds if bound is not None]
-    if not known:
+    bound = bound_of_user(max_items_per_user, as_histogram(counts).max_items_per_user)
+    if bound is None:
         raise ValueError("max_items_per_user must be given: a bound on the items of a user")
     if mechanism_epsilon is None:
         epsilon = positive("epsilon", epsilon)
-        mechanism_epsilon = math.nextafter(epsilon - epsilon * min(4 / min(known), 0.5), 0.0)
+        mechanism_epsilon = math.nextafter(epsilon - epsilon * min(4 / bound, 0.5), 0.0)
     return restricted(
         "normal",
         counts,
@@ -391,7 +380,7 @@ def restricted_normal(
         epsilon=epsilon,
         delta=delta,
         mechanism_epsilon=mechanism_epsilon,
-        options={"max_items_per_user": min(known)},
+        options={"max_items_per_user": bound},
         **more,
     )
 
@@ -427,18 +416,6 @@ def _check_options(ours: str | None, options: Any) -> None:
         raise TypeError("options are for the mechanisms of this library")
     if not isinstance(options, Mapping) or not set(options) <= set(OPTIONS):
         raise TypeError(f"options must be a mapping with keys among {', '.join(OPTIONS)}")
-
-
-def _checked_k_bar(h: Histogram, k: int, k_bar: int | None) -> int:
-    """Return how many items the mechanism is shown; of a known domain no more than there are."""
-    if k_bar is None:
-        k_bar = default_k_bar(k) if h.k_bar is None else min(default_k_bar(k), h.k_bar)
-    k_bar = h.check_k_bar(k_bar)
-    if h.n_items is not None:
-        k_bar = min(k_bar, h.n_items)
-    if k > k_bar:
-        raise ValueError(f"k must be at most k_bar = {k_bar}, got {k}")
-    return k_bar
 
 
 def _shares(

@@ -172,8 +172,7 @@ def test_the_engine_returns_no_more_than_k_bar_rows(run, events, monkeypatch, k_
 
     monkeypatch.setattr(dptopk.Histogram, "truncated", spy)
     code, out, _ = run("select", events, "-k", 3, *BUDGET, "-q", *k_bar)
-    from dptopk.mechanisms._limited import default_k_bar
-    from dptopk.mechanisms.limited_domain import private_limit
+    from dptopk.domain import default_k_bar, private_limit
 
     limit = {"7": 7, "private": private_limit(3)}.get((k_bar or [""])[-1], default_k_bar(3))
     assert (code, out) == (0, "apple\npear\n[red]plum\n")

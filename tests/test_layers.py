@@ -14,6 +14,7 @@ if not PACKAGE.is_dir():  # run against an installed package, beside its sources
 LAYERS = [
     ["errors", "_core"],
     ["_validate", "_counts"],
+    ["domain"],
     ["rng", "accounting", "argtopk"],
     ["sources", "utility"],
     ["histogram"],

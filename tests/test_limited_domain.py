@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 import dptopk as dp
-from dptopk.mechanisms._limited import default_k_bar
-from dptopk.mechanisms.limited_domain import private_limit, threshold
+from dptopk.domain import default_k_bar, private_limit
+from dptopk.mechanisms.limited_domain import threshold
 
 
 def test_bot_is_said_and_charged():

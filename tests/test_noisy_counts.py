@@ -272,7 +272,7 @@ def test_a_user_moves_no_more_than_is_counted_and_bounded(items, bound, moved):
 
 def test_the_histograms_own_bound_is_used():
     h = Histogram.from_events(EVENTS, user="user", item="item", max_items_per_user=2)
-    for bound, scale in [(None, 2.0), (1, 1.0), (3, 2.0)]:
+    for bound, scale in [(None, 2.0), (2, 2.0), (3, 2.0)]:
         release = dp.noisy_counts(
             unknown(("ant", "cat", "fox")), h, epsilon=1.0, max_items_per_user=bound
         )

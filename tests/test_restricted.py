@@ -10,7 +10,8 @@ import pytest
 
 import dptopk as dp
 from dptopk.accounting import step_epsilon
-from dptopk.restricted import default_k_bar, default_split
+from dptopk.domain import restricted_k_bar
+from dptopk.restricted import default_split
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 COUNTS = np.array([40, 7000, 9000, 7, 8000, 3, 0])
@@ -205,8 +206,8 @@ def test_a_oneshot_takes_a_bound_on_the_items_of_a_user():
 
 
 def test_k_bar_by_default():
-    assert default_k_bar(7) == 1000
-    assert default_k_bar(100) == 5000
+    assert restricted_k_bar(7) == 1000
+    assert restricted_k_bar(100) == 5000
     counts = np.arange(30_000)
     assert dp.restricted_gumbel(counts, k=7, **BUDGET).parameters["k_bar"] == 1000
     cut = dp.Histogram(counts).truncate(50)

@@ -208,9 +208,7 @@ def _check_counts(args: argparse.Namespace) -> None:
 
 def _limit(args: argparse.Namespace) -> int:
     """Return how many rows to ask of the engine, decided without the data."""
-    from dptopk.mechanisms._limited import default_k_bar
-    from dptopk.mechanisms.limited_domain import private_limit
-    from dptopk.restricted import default_k_bar as restricted_k_bar
+    from dptopk.domain import default_k_bar, private_limit, restricted_k_bar
 
     if isinstance(args.k_bar, int):
         return args.k_bar

@@ -10,24 +10,15 @@ import numpy as np
 from dptopk import _core
 from dptopk._counts import Head
 from dptopk._validate import integer, probability
+from dptopk.domain import bound_of_user, default_k_bar, k_bar_of, movable, private_limit
 from dptopk.histogram import Histogram, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
-from dptopk.mechanisms._limited import bound_of_user, default_k_bar, fixed_k_bar, movable, within
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
 
-__all__ = ["Plan", "draw", "limited_domain", "plan_of", "private_limit"]
+__all__ = ["Plan", "draw", "limited_domain", "plan_of"]
 
 THEOREM = "Durfee and Rogers 2019, Theorem 1"
-
-
-def private_limit(k: int) -> int:
-    """Return the largest k_bar that ``k_bar="private"`` may choose.
-
-    10 default_k_bar(k), but not past 100,000 or, if that is more, 2 k: each
-    k_bar there is to choose from costs a random word.
-    """
-    return min(10 * default_k_bar(k), max(100_000, 2 * k))
 
 
 def limited_domain(
@@ -61,13 +52,14 @@ def limited_domain(
         composition of the steps.
     k_bar : int or "private", optional
         How many of the largest counts take part, k <= k_bar. By default
-        ``default_k_bar(k)``, or where the histogram was truncated.
+        max(10 k, 1000), or where the histogram was truncated.
         "private": chosen from the data, up to ``private_limit(k)`` or where
         the histogram was truncated, by one step more (which makes every step
         a little noisier).
     max_items_per_user : int, optional
         A bound on the items one user has, known beforehand; lowers the
-        threshold. By default the histogram's own bound.
+        threshold. By default the histogram's own bound, which it may not be
+        below.
     epsilon_step : float
         In place of `epsilon`: the epsilon of each step; the cost follows.
     method : str, default "best"
@@ -133,7 +125,7 @@ def plan_of(counts: Any, *, k: int, k_bar: int | str | None, max_items_per_user:
     """Check everything about a call but its budget; arguments as in `limited_domain`."""
     k = integer("k", k)
     h = as_histogram(counts)
-    bound = bound_of_user(h, max_items_per_user)
+    bound = bound_of_user(max_items_per_user, h.max_items_per_user)
     largest = _largest_k_bar(h, k, k_bar)
     return Plan(h, k, largest, isinstance(k_bar, str), bound, h.cut(largest))
 
@@ -175,15 +167,16 @@ def draw(plan: Plan, *, step: float, delta: float, cost: Cost, rng: Any) -> Rele
 def _largest_k_bar(h: Histogram, k: int, k_bar: Any) -> int:
     """Return the k_bar to use, or the largest there is to choose from."""
     if not isinstance(k_bar, str):
-        return fixed_k_bar(h, k, k_bar)
+        return k_bar_of(k, k_bar, default=default_k_bar(k), limit=h.k_bar)
     if k_bar != "private":
         raise ValueError('k_bar must be an integer, "private" or None')
-    return within(h, k, private_limit(k) if h.k_bar is None else h.k_bar)
+    largest = private_limit(k) if h.k_bar is None else h.k_bar
+    return k_bar_of(k, None, default=largest, limit=h.k_bar)
 
 
 def threshold(h: Histogram, k_bar: int, max_items_per_user: int | None, delta: float) -> float:
     """Return ln(m / delta), in units of the noise scale, rounded against us."""
-    m = movable(h, k_bar, max_items_per_user)
+    m = movable(k_bar, n_items=h.n_items, max_items_per_user=max_items_per_user)
     return (math.log(m) - math.log(delta)) * (1 + 2**-49) + 2**-49
 
 

@@ -12,9 +12,9 @@ from dptopk import _core
 from dptopk._counts import Head
 from dptopk._validate import boolean, integer, probability
 from dptopk.discrete import add_noise
+from dptopk.domain import bound_of_user, default_k_bar, k_bar_of, movable
 from dptopk.histogram import as_histogram
 from dptopk.mechanisms._calibrate import calibrate, scale_of
-from dptopk.mechanisms._limited import bound_of_user, fixed_k_bar, movable
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
 
@@ -56,7 +56,7 @@ def limited_domain_laplace(
         max(10 k, 1000), or where the histogram was truncated.
     max_items_per_user : int
         A bound on the items one user has, known beforehand. May be left out
-        if the histogram has one; the smaller holds.
+        if the histogram has one, which it may not be below.
     epsilon_step : float
         In place of `epsilon`: the inverse of the noise scale; the cost follows.
     release_counts : bool, default False
@@ -118,7 +118,7 @@ def limited_domain_laplace(
     delta = probability("delta", delta, zero=False)
     release_counts = boolean("release_counts", release_counts)
     h = as_histogram(counts)
-    user = bound_of_user(h, max_items_per_user)
+    user = bound_of_user(max_items_per_user, h.max_items_per_user)
     if user is None:
         raise TypeError(
             "max_items_per_user must be given, or have bounded the histogram's users; "
@@ -126,12 +126,12 @@ def limited_domain_laplace(
         )
     if isinstance(k_bar, str):
         raise ValueError("k_bar must be an integer or None; limited_domain can choose it privately")
-    k_bar = fixed_k_bar(h, k, k_bar)
+    k_bar = k_bar_of(k, k_bar, default=default_k_bar(k), limit=h.k_bar)
     tops = k_bar if h.n_items is None else min(k_bar, h.n_items)
     times = steps(k, tops, user, release_counts)
     total, step = calibrate(epsilon, epsilon_step, steps=times, delta=0.0, method="basic")
     scale = scale_of(step)
-    m = movable(h, k_bar, user)
+    m = movable(k_bar, n_items=h.n_items, max_items_per_user=user)
     keys, items, next_count = h.cut(k_bar)  # before the first draw: a bad count is an error
     lift: float
     noisy, counted = None, {}

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from dptopk._counts import HEAD
-from dptopk._validate import choice, integer, positive, probability
+from dptopk._validate import choice, positive, probability
 from dptopk.accounting.compositions import basic
 from dptopk.discrete import NOISES, add_noise, gaussian_sigma, laplace_scale, variance
+from dptopk.domain import bound_of_user
 from dptopk.histogram import Histogram, as_histogram
 from dptopk.release import Cost, Release
 
@@ -54,7 +55,8 @@ def noisy_counts(
         By default the one of smaller variance; Laplace if delta is 0.
     max_items_per_user : int, optional
         A bound on the items one user has, known beforehand; fewer counts then
-        move at once. By default the histogram's own bound.
+        move at once. By default the histogram's own bound, which it may not be
+        below.
     rng : optional
         None for secure randomness; see `SeededRng` for experiments.
 
@@ -108,12 +110,11 @@ def noisy_counts(
     delta = probability("delta", delta, zero=True)
     if noise is not None:
         noise = choice("noise", noise, NOISES)
-    if max_items_per_user is not None:
-        max_items_per_user = integer("max_items_per_user", max_items_per_user)
     _check_release(release)
     h = as_histogram(h)
     counts = _counts_of(release, h)
-    bounds = [b for b in (max_items_per_user, h.max_items_per_user) if b is not None]
+    bound = bound_of_user(max_items_per_user, h.max_items_per_user)
+    bounds = [] if bound is None else [bound]
     moved = max(1, min([len(release), *bounds]))
     asked, (noise, scale, spent) = noise, calibrate_counts(epsilon, delta, moved, noise)
     if spent < delta:

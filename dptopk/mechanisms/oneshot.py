@@ -11,6 +11,7 @@ import numpy as np
 
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import gaussian_sigma
+from dptopk.domain import bound_of_user
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
@@ -68,7 +69,7 @@ def oneshot(
         Whether to pick the largest, or the smallest.
     max_items_per_user : int, optional
         A bound on the items whose score one user moves, known beforehand. By
-        default the histogram's own bound; of two the smaller.
+        default the histogram's own bound, which it may not be below.
     rng : optional
         None for secure randomness; see `SeededRng` for experiments.
 
@@ -127,13 +128,9 @@ def oneshot(
     noise = choice("noise", noise, NOISES)
     method = choice("method", method, METHODS)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
-    if max_items_per_user is not None:
-        max_items_per_user = integer("max_items_per_user", max_items_per_user)
     scores = scores_over(counts, "oneshot", monotone=monotone, k=k, largest=largest)
-    if scores.histogram is not None:
-        known = scores.histogram.max_items_per_user
-        if max_items_per_user is None or (known is not None and known < max_items_per_user):
-            max_items_per_user = known
+    known = None if scores.histogram is None else scores.histogram.max_items_per_user
+    max_items_per_user = bound_of_user(max_items_per_user, known)
     chosen = noise_for(
         noise=noise,
         method=method,

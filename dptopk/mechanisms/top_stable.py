@@ -11,6 +11,7 @@ import numpy as np
 from dptopk._counts import Head
 from dptopk._validate import choice, integer, nonnegative, positive, probability
 from dptopk.accounting.stability import BOUNDS, stability_threshold
+from dptopk.domain import k_bar_of
 from dptopk.histogram import Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import select
@@ -116,11 +117,7 @@ def top_stable(
     if epsilon_select >= epsilon:
         raise ValueError(f"epsilon_select must be less than epsilon, got {epsilon_select}")
     h = as_histogram(counts)
-    if k_bar is None:
-        k_bar = k if h.k_bar is None else min(k, h.k_bar)
-    k_bar = h.check_k_bar(k_bar)
-    if k > k_bar:
-        raise ValueError(f"k must be at most k_bar = {k_bar}, got {k}")
+    k_bar = k_bar_of(k, k_bar, default=k, limit=h.k_bar)
     plan = calibrated(k, epsilon, delta, k_bar, split, epsilon_select, tail, h.n_items)
     top_counts, items, gaps = _gaps(h, plan.places, k_bar)
     passed, private = threshold_tests(

@@ -11,6 +11,7 @@ import numpy as np
 from dptopk._validate import boolean, choice, integer, positive, probability
 from dptopk.argtopk import argtopk
 from dptopk.discrete import add_noise, laplace_scale
+from dptopk.domain import labels_at
 from dptopk.errors import StatementError
 from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.ranking import chain
@@ -172,7 +173,7 @@ def rank_pairs(
     picks = argtopk(noisy, plan.k)
     return Release(
         indices=picks,
-        labels=_labels_of(labels, picks),
+        labels=labels_at(labels, picks),
         counts=noisy[picks],
         ordered=True,
         complete=True,
@@ -371,7 +372,7 @@ def _by_oneshot(
         theorem = theorem.replace(PAPER, PAPER + "Theorem 3.5, by ")
     return Release(
         indices=picked.indices.copy(),
-        labels=_labels_of(labels, picked.indices),
+        labels=labels_at(labels, picked.indices),
         ordered=False,
         complete=True,
         cost=picked.cost._replace(theorem=theorem),
@@ -379,14 +380,6 @@ def _by_oneshot(
         private=picked.private,
         parameters={**parameters, "scale": picked.parameters["scale"]},
     )
-
-
-def _labels_of(labels: Any, picks: np.ndarray) -> tuple[Any, ...] | None:
-    if labels is None:
-        return None
-    if isinstance(labels, np.ndarray):
-        return tuple(labels[picks].tolist())
-    return tuple(labels[i] for i in picks.tolist())
 
 
 def _rho(value: Any) -> float:
