@@ -7,36 +7,80 @@ import decimal
 import json
 import math
 import uuid
+import zoneinfo
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dptopk.histogram import Histogram
 from dptopk.release import Cost, Release
 
 __all__ = ["check_labels", "decode", "encode"]
 
-# Kinds that JSON lacks, by exact type: to a string and back.
-_KINDS: dict[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]] = {
+
+def _datetime(value: datetime.datetime) -> str | list[Any]:
+    """Return the text of a datetime, with what isoformat leaves out: the fold, and a zone's name.
+
+    A zone of any other kind than `zoneinfo`'s is kept as its offset: the same instant.
+    """
+    zone = value.tzinfo.key if isinstance(value.tzinfo, zoneinfo.ZoneInfo) else None
+    if zone is not None:
+        return [value.replace(tzinfo=None).isoformat(), value.fold, zone]
+    if value.fold and value.tzinfo is None:
+        return [value.isoformat(), value.fold, None]
+    return value.isoformat()
+
+
+def _datetime_of(text: str | list[Any]) -> datetime.datetime:
+    if isinstance(text, str):
+        return datetime.datetime.fromisoformat(text)
+    iso, fold, zone = text
+    tzinfo = None if zone is None else zoneinfo.ZoneInfo(zone)
+    return datetime.datetime.fromisoformat(iso).replace(tzinfo=tzinfo, fold=fold)
+
+
+# Kinds that JSON lacks, by exact type: to what it has and back.
+_KINDS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "bytes": (bytes, bytes.hex, bytes.fromhex),
     "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
-    "datetime": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
+    "datetime": (datetime.datetime, _datetime, _datetime_of),
     "decimal": (decimal.Decimal, str, decimal.Decimal),
     "uuid": (uuid.UUID, str, uuid.UUID),
 }
 _BY_TYPE = {kind[0]: name for name, kind in _KINDS.items()}
 _PLAIN = (bool, int, str, type(None))
+_NUMPY = "biufUSmM"  # kinds of scalars
 
 
-def check_labels(labels: Any) -> None:
-    """Raise TypeError if a label is of a type that can't be recorded; None: no labels."""
+def check_labels(h: Histogram) -> None:
+    """Raise TypeError if labels are of a type that can't be recorded, before they are picked.
+
+    All labels of a known domain are looked at, also those that truncation left out:
+    which of them are the most frequent is data. Those read off the data are refused
+    if none of them can be recorded, which is so for all of a column if for one.
+    """
+    labels = h.domain_labels
     if labels is None:
         return
     if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
-        labels = labels[:1]
-    kinds = {type(label): label for label in labels}
-    for label in labels if tuple in kinds else kinds.values():
+        if labels.dtype.kind not in _NUMPY:
+            raise TypeError(f"labels of dtype {labels.dtype.name} can't be recorded in a ledger")
+        return
+    if h.known_domain:
+        kinds = {type(label): label for label in labels}
+        for label in labels if tuple in kinds else kinds.values():
+            _pack(label)
+    elif len(labels) and not any(map(_recordable, labels)):
+        _pack(labels[0])
+
+
+def _recordable(label: Any) -> bool:
+    try:
         _pack(label)
+    except TypeError:
+        return False
+    return True
 
 
 def _pack(value: Any) -> Any:
@@ -46,7 +90,7 @@ def _pack(value: Any) -> Any:
         return value if math.isfinite(value) else {"float": str(value)}
     if type(value) is tuple:
         return {"tuple": [_pack(v) for v in value]}
-    if isinstance(value, np.generic) and value.dtype.kind in "biufUSmM":
+    if isinstance(value, np.generic) and value.dtype.kind in _NUMPY:
         return {"numpy": [value.dtype.str, value.tobytes().hex()]}
     kind = _BY_TYPE.get(type(value))
     if kind is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Sequence
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -48,8 +49,10 @@ def _double(name: str, value: Any, toward: float) -> float:
     """Return `value` as a double, rounded toward 0 or infinity if it is not one."""
     if type(value) is float:
         return value
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, Decimal)):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
+    if isinstance(value, Decimal) and value.is_nan():  # a signalling one can't be converted
+        return math.nan
     try:
         number = float(value)
     except OverflowError:

@@ -52,4 +52,28 @@ class BudgetError(DptopkError):
 
 
 class LedgerError(DptopkError):
-    """A ledger that can't be read or written, or does not hold what was asked for."""
+    """A ledger can't do what was asked of it.
+
+    The subclasses say what to do about it. An error that is none of them means
+    that the file is not a sound ledger: somebody has to look at it.
+    """
+
+
+class LedgerConflictError(LedgerError):
+    """The ledger holds something else under this name or request_id, and keeps it.
+
+    A budget that exists already, a request that was made before with other
+    parameters, or one that was charged and has no release. The same call again
+    meets the same error, unless another caller is still drawing that release.
+    """
+
+
+class UnknownBudgetError(LedgerError):
+    """The ledger holds no budget of this name."""
+
+
+class LedgerUnavailableError(LedgerError):
+    """The ledger can't be read or written now: it is locked, closed, or its disk is full or fails.
+
+    The same call may succeed later. Where it has a request_id, it is not paid twice.
+    """

@@ -13,9 +13,9 @@ might go past the total:
   Ullman and Vadhan 2016 for pure DP). The deltas of thresholds add up to the rest of
   delta, by the argument in `dptopk.session`.
 
-Sums are exact fractions, and a float is taken for the decimal that it prints
-as: ten times 0.1 is 1.0, and uses it up. The noise uses the largest double
-that is not above that decimal.
+Sums are exact fractions: a Decimal or Fraction is taken as it is, and a float for
+the decimal that it prints as: ten times 0.1 is 1.0, and uses it up. The noise
+uses the largest double that is not above that decimal.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import math
 import os
 import threading
 from collections.abc import Callable
+from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -66,7 +67,7 @@ class Left(NamedTuple):
 
 def exact(value: Any) -> Fraction:
     """Return a number as the fraction it stands for, a float as the decimal it prints as."""
-    if isinstance(value, (int, Fraction)):
+    if isinstance(value, (int, Fraction, Decimal)):
         return Fraction(value)
     return Fraction(repr(float(value)))
 
@@ -77,10 +78,24 @@ def below(value: Fraction) -> float:
     return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
 
 
-def _short(value: Fraction) -> str:
-    """Write a fraction for a message."""
+def told_apart(value: Fraction, other: Fraction) -> tuple[str, str]:
+    """Write two different numbers with as few digits as tell them apart, but at least six."""
+    for digits in range(6, 18):
+        texts = _short(value, digits), _short(other, digits)
+        if texts[0] != texts[1]:
+            return texts
+    while True:  # the same doubles
+        digits *= 2
+        context = Context(prec=digits)
+        asked, left = (context.divide(*x.as_integer_ratio()) for x in (value, other))
+        texts = str(asked), str(left)
+        if texts[0] != texts[1]:
+            return texts
+
+
+def _short(value: Fraction, digits: int) -> str:
     try:
-        return f"{float(value):g}"
+        return f"{float(value):.{digits}g}"
     except OverflowError:
         return "more than any float"
 
@@ -101,9 +116,9 @@ class Filter:
 
     Parameters
     ----------
-    epsilon : float or Fraction
+    epsilon : float, Decimal or Fraction
         The total.
-    delta : float or Fraction, default 0
+    delta : float, Decimal or Fraction, default 0
         The total delta. At 0 all calls are pure DP and their epsilons add up.
     delta_split : float, default 0.5
         Part of delta, in (0, 1), that goes to thresholds of limited_domain;
@@ -212,9 +227,9 @@ class Filter:
         ----------
         counts, k, k_bar, max_items_per_user, rng
             As in `dptopk.limited_domain`.
-        epsilon_step : float or Fraction
+        epsilon_step : float, Decimal or Fraction
             The epsilon of each step of this call.
-        delta_threshold : float or Fraction
+        delta_threshold : float, Decimal or Fraction
             The delta of the threshold of this call.
 
         Returns
@@ -264,7 +279,7 @@ class Filter:
         ----------
         counts, k, sensitivity, monotone, rng
             As in `dptopk.peel`.
-        epsilon_step : float or Fraction
+        epsilon_step : float, Decimal or Fraction
             The epsilon of each pick.
 
         Returns
@@ -293,7 +308,7 @@ class Filter:
 
         Parameters
         ----------
-        epsilon : float or Fraction
+        epsilon : float, Decimal or Fraction
             Its epsilon; it need not be of bounded range.
 
         Returns
@@ -356,14 +371,14 @@ class Filter:
         with self._lock:
             if price > self._left:
                 unit = "epsilon" if self._pure else "rho"
+                asked, left = told_apart(price, self._left)
                 raise BudgetError(
-                    f"the call may cost {unit} = {_short(price)}, and "
-                    f"{_short(self._left)} is left in this filter"
+                    f"the call may cost {unit} = {asked}, and {left} is left in this filter"
                 )
             if delta > self._left_delta:
+                asked, left = told_apart(delta, self._left_delta)
                 raise BudgetError(
-                    f"the call costs a delta of {float(delta):g}, and {float(self._left_delta):g} "
-                    "is left in this filter"
+                    f"the call costs a delta of {asked}, and {left} is left in this filter"
                 )
             self._left -= price
             self._left_delta -= delta

@@ -414,6 +414,11 @@ class Histogram:
         return self.labels_of(self._head[1])
 
     @property
+    def domain_labels(self) -> Sequence[Any] | np.ndarray | None:
+        """The labels of all items of a known domain, those left out too; or those there are."""
+        return self._labels
+
+    @property
     def groups(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct counts, descending, and how many items have each."""
         if self._groups is None:

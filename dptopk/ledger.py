@@ -30,7 +30,14 @@ from typing import Any, NamedTuple
 
 from dptopk._record import check_labels, decode, encode
 from dptopk._validate import nonnegative
-from dptopk.errors import DptopkError, LedgerError
+from dptopk.errors import (
+    DptopkError,
+    LedgerConflictError,
+    LedgerError,
+    LedgerUnavailableError,
+    UnknownBudgetError,
+)
+from dptopk.histogram import Histogram
 from dptopk.release import Release
 from dptopk.session import Remaining, Terms, check
 
@@ -154,8 +161,10 @@ class Ledger:
 
     Raises
     ------
+    LedgerUnavailableError
+        If the file can't be opened or made.
     LedgerError
-        If the file can't be opened or made, or is no ledger of this version.
+        If it is damaged, or no ledger of this version.
 
     Notes
     -----
@@ -166,10 +175,11 @@ class Ledger:
 
     A request that is repeated with the same ``request_id`` is neither drawn
     nor paid again: it gets the recorded release or, if there is none (a crash,
-    or another caller still at it), a LedgerError that says that it was charged.
+    or another caller still at it), a LedgerConflictError that says that it was charged.
 
     The record is for whoever may see all releases: it holds their labels and
-    noisy counts. Who can write the file can spend or forge any budget in it.
+    noisy counts. Who can write the file can spend or forge any budget in it. So
+    a new file can be read and written by its owner alone (mode 0600).
 
     Examples
     --------
@@ -197,9 +207,26 @@ class Ledger:
         if self._path.is_file() and 0 < self._path.stat().st_size < 512:
             raise LedgerError(f"{self._path} is not a ledger")
         with _gate.shared():  # not while a fork goes through them
+            self._make()
             _ledgers.add(self)
         with self._transaction("BEGIN IMMEDIATE") as db:
             _prepare(db, self._path)
+
+    def _make(self) -> None:
+        """Make an empty file that only its owner can read; leave one that is there alone.
+
+        SQLite gives the files that it keeps beside it the same mode.
+        """
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
+        try:
+            with _making:
+                os.close(os.open(os.path.realpath(self._path), flags, 0o600))
+        except FileExistsError:
+            pass
+        except OSError as error:
+            raise LedgerUnavailableError(
+                f"{self._path} can't be opened ({error.strerror})"
+            ) from error
 
     def create(self, name: str, **terms: Any) -> None:
         """Make a budget.
@@ -217,8 +244,10 @@ class Ledger:
         ------
         TypeError, ValueError
             If an argument is of the wrong kind or out of range.
-        LedgerError
-            If there is a budget of that name, or the file can't be written.
+        LedgerConflictError
+            If there is a budget of that name.
+        LedgerUnavailableError
+            If the file can't be written.
         """
         if not isinstance(name, str):
             raise TypeError(f"name must be a string, got {type(name).__name__}")
@@ -229,7 +258,7 @@ class Ledger:
         values |= {field: values[field].hex() for field in _FLOATS}
         with self._transaction("BEGIN IMMEDIATE") as db:
             if db.execute("SELECT 1 FROM budgets WHERE name = ?", (name,)).fetchone():
-                raise LedgerError(f"there is a budget named {name!r} already")
+                raise LedgerConflictError(f"there is a budget named {name!r} already")
             db.execute(
                 f"INSERT INTO budgets (name, created, {', '.join(values)}) "
                 f"VALUES (?, ?{', ?' * len(values)})",
@@ -256,8 +285,10 @@ class Ledger:
 
         Raises
         ------
+        UnknownBudgetError
+            If there is none.
         LedgerError
-            If there is none, or its balance is not what the record adds up to.
+            If its balance is not what the record adds up to.
         """
         with self._transaction("BEGIN") as db:
             terms, left = _terms(db, name), _balance(db, name)
@@ -285,8 +316,8 @@ class Ledger:
 
         Raises
         ------
-        LedgerError
-            If there is no such budget.
+        UnknownBudgetError
+            If there is none.
         """
         with self._transaction("BEGIN") as db:
             _terms(db, name)
@@ -338,7 +369,7 @@ class Ledger:
         """
         with _gate.shared():
             if self._closed:
-                raise LedgerError("the ledger is closed")
+                raise LedgerUnavailableError("the ledger is closed")
             try:
                 try:
                     db = self._pool.pop()
@@ -358,7 +389,7 @@ class Ledger:
                     raise
                 self._pool.append(db)
             except sqlite3.Error as error:
-                raise LedgerError(_explain(error, self._path)) from error
+                raise _explained(error, self._path) from error
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(
@@ -398,7 +429,7 @@ class Account:
 
     def __init__(self, ledger: Ledger, name: str):
         self._ledger, self._name = ledger, name
-        self.check_labels: Callable[[Any], None] | None = check_labels
+        self.check_labels: Callable[[Histogram], None] | None = check_labels
 
     def remaining(self) -> Remaining:
         """Return what is left."""
@@ -472,7 +503,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
 def _terms(db: sqlite3.Connection, name: str) -> Terms:
     row = db.execute(f"SELECT {', '.join(_TERMS)} FROM budgets WHERE name = ?", (name,)).fetchone()
     if row is None:
-        raise LedgerError(f"there is no budget named {name!r}")
+        raise UnknownBudgetError(f"there is no budget named {name!r}")
     values = dict(zip(_TERMS, row, strict=True))
     return Terms(**values | {field: float.fromhex(values[field]) for field in _FLOATS})
 
@@ -480,7 +511,7 @@ def _terms(db: sqlite3.Connection, name: str) -> Terms:
 def _balance(db: sqlite3.Connection, name: str) -> Remaining:
     row = db.execute("SELECT outcomes, calls FROM balances WHERE name = ?", (name,)).fetchone()
     if row is None:
-        raise LedgerError(f"there is no budget named {name!r}")
+        raise UnknownBudgetError(f"there is no budget named {name!r}")
     return Remaining(*row)
 
 
@@ -493,9 +524,9 @@ def _recorded(db: sqlite3.Connection, name: str, request_id: str, call: str) -> 
     if row is None:
         return None
     if row[0] != call:
-        raise LedgerError(f"request {request_id!r} was made before with other parameters")
+        raise LedgerConflictError(f"request {request_id!r} was made before with other parameters")
     if row[1] is None:
-        raise LedgerError(
+        raise LedgerConflictError(
             f"request {request_id!r} was charged before and no release is recorded: it is being "
             "drawn, or was lost in a crash and stays charged; it is not drawn again"
         )
@@ -510,21 +541,25 @@ def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
 
 
-def _explain(error: sqlite3.Error, path: Path) -> str:
-    """Say what is wrong with the file; SQLite's words hold none of its rows."""
+_PASSING, _LASTING = LedgerUnavailableError, LedgerError
+_SIGNS = (
+    ("locked", "is locked by another program", _PASSING),
+    ("readonly", "can't be written", _PASSING),
+    ("unable to open", "can't be opened", _PASSING),
+    ("full", "can't be written: the disk is full", _PASSING),
+    ("disk I/O", "can't be read or written", _PASSING),
+    ("not a database", "is not a ledger", _LASTING),
+    ("malformed", "is damaged", _LASTING),
+)
+
+
+def _explained(error: sqlite3.Error, path: Path) -> LedgerError:
+    """Return an error that says what is wrong; SQLite's words hold none of the rows."""
     text = str(error)
-    for sign, meaning in (
-        ("locked", "is locked by another program"),
-        ("readonly", "can't be written"),
-        ("unable to open", "can't be opened"),
-        ("full", "can't be written: the disk is full"),
-        ("not a database", "is not a ledger"),
-        ("malformed", "is damaged"),
-        ("disk I/O", "can't be read or written"),
-    ):
+    for sign, meaning, kind in _SIGNS:
         if sign in text:
-            return f"{path} {meaning} ({text})"
-    return f"{path} can't be used ({text})"
+            return kind(f"{path} {meaning} ({text})")
+    return LedgerError(f"{path} can't be used ({text})")
 
 
 # SQLite must not be carried across a fork: neither its connections nor its own
@@ -568,6 +603,8 @@ class _Gate:
 
 
 _gate = _Gate()
+# Closing a file drops the locks that other threads' SQLite has on it: none opens it before.
+_making = threading.Lock()
 _ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
 

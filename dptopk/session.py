@@ -36,6 +36,7 @@ from dptopk._validate import boolean, choice, integer, positive, probability
 from dptopk.accounting import METHODS, step_epsilon
 from dptopk.accounting.compositions import basic
 from dptopk.errors import BudgetError
+from dptopk.histogram import Histogram
 from dptopk.mechanisms import limited_domain, peel
 from dptopk.mechanisms._calibrate import composition, scale_of
 from dptopk.release import Cost, Release
@@ -218,7 +219,7 @@ class Account(Protocol):
     def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
         """Return the release of an earlier request, if this is one."""
 
-    check_labels: Callable[[Any], None] | None  #: refuses labels that can't be recorded
+    check_labels: Callable[[Histogram], None] | None  #: refuses labels that can't be recorded
 
     def reserve(
         self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
@@ -250,7 +251,7 @@ class InProcess:
         """Refuse: nothing is recorded here."""
         raise ValueError("request_id needs a session that is bound to a Ledger")
 
-    check_labels: Callable[[Any], None] | None = None  # nothing is recorded here
+    check_labels: Callable[[Histogram], None] | None = None  # nothing is recorded here
 
     def reserve(
         self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
@@ -394,8 +395,10 @@ class Session:
 
         Raises
         ------
-        LedgerError
-            If there is no such budget, or the file can't be read.
+        UnknownBudgetError
+            If there is no such budget.
+        LedgerUnavailableError
+            If the file can't be read.
         """
         terms, account = ledger.account(name)
         return cls.__new__(cls)._open(terms, account)
@@ -438,16 +441,20 @@ class Session:
         Raises
         ------
         TypeError, ValueError
-            If an argument is of the wrong kind or out of range; nothing is
-            charged. Except that where labels were read off the data, or the
-            histogram was truncated, one that a ledger can't record is an error
-            only when it is picked, and the charge stays.
+            If an argument is of the wrong kind or out of range, or the labels
+            are of a type that a ledger can't record; nothing is charged. Except
+            that where labels read off the data are of several types, one that
+            can't be recorded is an error only when it is picked, and the charge
+            stays.
         BudgetError
             If no call is left, or fewer outcomes than the call might cost;
             nothing is charged or drawn.
-        LedgerError
-            If the ledger fails. Before the draw nothing has been released;
-            after it the charge stays and nothing is released either.
+        LedgerConflictError
+            If `request_id` was used before with other parameters, or was charged
+            and has no release.
+        LedgerUnavailableError
+            If the ledger can't be read or written. Before the draw nothing has
+            been charged; after it the charge stays and nothing is released.
         RandomnessError
             If there is no secure source of random bits; nothing is charged.
         """
@@ -466,10 +473,7 @@ class Session:
             plan = limited_domain.plan_of(
                 counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
             )
-            h, check_labels = plan.histogram, self._account.check_labels
-            # All labels of a known domain, or none: which of them are the most frequent is data.
-            if check_labels is not None and h.known_domain and h.k_bar is None:
-                check_labels(h.labels)
+            self._check_labels(plan.histogram)
             return plan
 
         def draw(plan: limited_domain.Plan) -> Release:
@@ -541,9 +545,8 @@ class Session:
         def plan(k: int) -> peel.Plan:
             plan = peel.plan_of(counts, k=k, sensitivity=sensitivity, monotone=monotone)
             peel.scale_in(plan, step)  # refuses a scale past the range of floats
-            h, check_labels = plan.scores.histogram, self._account.check_labels
-            if check_labels is not None and h is not None:
-                check_labels(h.labels)
+            if plan.scores.histogram is not None:
+                self._check_labels(plan.scores.histogram)
             return plan
 
         def draw(plan: peel.Plan) -> Release:
@@ -553,6 +556,10 @@ class Session:
         return self._run(
             call, plan, draw, most=most, extra=0, calls=0, rng=rng, request_id=request_id
         )
+
+    def _check_labels(self, h: Histogram) -> None:
+        if self._account.check_labels is not None:
+            self._account.check_labels(h)
 
     def _run(
         self,

@@ -24,7 +24,8 @@ import dptopk as dp
 # Prepared once; every request then costs time in k, not in events or items.
 EVENTS = duckdb.read_parquet(os.environ["EVENTS"])
 HISTOGRAM = dp.Histogram.from_events(EVENTS, user="user", item="item", k_bar=1000)
-LEDGER = dp.Ledger(os.environ["LEDGER"])
+# How long a request waits for other writers to the ledger, in seconds.
+LEDGER = dp.Ledger(os.environ["LEDGER"], timeout=float(os.environ.get("LEDGER_TIMEOUT", "30")))
 
 
 @lru_cache(maxsize=1024)
@@ -34,7 +35,11 @@ def session_of(analyst: str) -> dp.Session:
 
 
 def top(analyst: str, k: str, request_id: str | None) -> tuple[int, dict[str, Any]]:
-    """Answer in a thread: a charge waits for the disk."""
+    """Answer in a thread: a charge waits for the disk.
+
+    Answers that may be shown hold only what the analyst sent, and what is left. Others may
+    name the file: they are for the log.
+    """
     try:
         session = session_of(analyst)
         number = "rest" if k == "rest" else int(k)
@@ -42,9 +47,16 @@ def top(analyst: str, k: str, request_id: str | None) -> tuple[int, dict[str, An
         left = session.remaining
     except dp.BudgetError as error:
         return 429, {"error": str(error)}
-    except dp.LedgerError as error:
-        print("ledger:", error)  # it may name the file: for the log, not for the analyst
+    except dp.UnknownBudgetError:
+        return 404, {"error": "there is no budget for this analyst"}
+    except dp.LedgerConflictError as error:
+        return 409, {"error": f"{error}; a new idempotency-key makes a new request"}
+    except dp.LedgerUnavailableError as error:
+        print("ledger:", error)
         return 503, {"error": "the ledger failed; ask again with the same idempotency-key"}
+    except dp.LedgerError as error:
+        print("ledger:", error)
+        return 500, {"error": "the ledger is damaged: nothing can be answered"}
     except (TypeError, ValueError):
         return 400, {"error": "k must be an integer from 1 to 1000, or rest"}
     return 200, {

@@ -3,6 +3,7 @@
 import copy
 import math
 import threading
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -30,6 +31,50 @@ def test_a_budget_is_used_up_exactly(total, each, times):
     assert budget.remaining == (0.0, 0.0, 0.0)
     with pytest.raises(dp.BudgetError, match=r"and 0 is left in this filter"):
         budget.charge(1e-12)
+
+
+@pytest.mark.parametrize(
+    ("each", "asked", "left"),
+    [
+        (1 / 11, "0.09090909090909091", "0.0909090909090909"),
+        (Fraction(1, 9) + Fraction(1, 10**30), "0.1111111111111111111111111111121111",
+         "0.1111111111111111111111111111031111"),
+        (0.3, "0.3", "0.1"),
+    ],
+)  # fmt: skip
+def test_a_refusal_shows_digits_that_differ(each, asked, left):
+    budget = dp.Filter(epsilon=1)
+    for _ in range(int(1 / exact(each))):
+        budget.charge(each)
+    with pytest.raises(dp.BudgetError) as error:
+        budget.charge(each)
+    assert str(error.value) == (
+        f"the call may cost epsilon = {asked}, and {left} is left in this filter"
+    )
+
+
+@pytest.mark.parametrize("kind", [Decimal, Fraction])
+def test_decimals_and_fractions_are_exact(kind):
+    budget = dp.Filter(epsilon=kind("0.3"), delta=0)
+    for _ in range(3):
+        budget.charge(kind("0.1"))
+    assert budget.remaining.epsilon == 0.0
+    budget = dp.Filter(epsilon=kind("1.0"), delta=kind("3e-7"), delta_split=kind("0.5"))
+    for _ in range(3):
+        budget.limited_domain(
+            CLEAR, k=1, k_bar=2, epsilon_step=kind("0.01"), delta_threshold=kind("5e-8")
+        )
+    assert budget.remaining.delta == 0.0
+    assert dp.Session(k_star=3, calls=3, epsilon=kind("1.5"), delta=kind("1e-6")).cost[:2] == (
+        1.5, float(kind("1e-6")),
+    )  # fmt: skip
+    assert Fraction(dp.peel([1, 900], k=1, epsilon=kind("0.1")).cost.epsilon) <= Fraction("0.1")
+
+
+@pytest.mark.parametrize("value", ["NaN", "sNaN", "Infinity", "-1", "0"])
+def test_decimals_out_of_range(value):
+    with pytest.raises(ValueError, match="epsilon must be a finite number > 0"):
+        dp.Filter(epsilon=Decimal(value))
 
 
 def test_peel_under_a_pure_filter():

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -34,6 +35,7 @@ def server(tmp_path):
             [sys.executable, "-m", "uvicorn", "server:app", "--port", "0", "--no-access-log"],
             cwd=ROOT / "examples",
             env={**os.environ, "EVENTS": str(EVENTS), "LEDGER": str(path),
+                 "LEDGER_TIMEOUT": "2",
                  "PYTHONPATH": os.pathsep.join([str(Path(dp.__file__).parents[1]), *sys.path])},
             stderr=subprocess.PIPE,
             text=True,
@@ -53,6 +55,34 @@ def server(tmp_path):
             process.terminate()
             process.communicate(timeout=30)
     assert process.returncode in (0, -15)
+
+
+def test_each_error_of_the_ledger_says_what_to_do(server):
+    address, ledger = server
+    assert ask(address, "k=2", x_analyst="ann", idempotency_key="1")[0] == 200
+    code, answer = ask(address, "k=3", x_analyst="ann", idempotency_key="1")
+    assert code == 409
+    assert "'1' was made before with other parameters" in answer["error"]
+
+    # Charged and not answered, as after a crash.
+    call = {"mechanism": "limited_domain", "k": 2, "k_bar": None, "max_items_per_user": None}
+    ledger.account("ann")[1].reserve(2, 1, "lost", call)
+    code, answer = ask(address, "k=2", x_analyst="ann", idempotency_key="lost")
+    assert code == 409
+    assert "'lost' was charged before and no release is recorded" in answer["error"]
+    left = ledger.budget("ann").remaining
+
+    blocker = sqlite3.connect(ledger._path, isolation_level=None)
+    blocker.execute("BEGIN IMMEDIATE")
+    code, answer = ask(address, "k=2", x_analyst="ann", idempotency_key="busy")
+    blocker.execute("ROLLBACK")
+    blocker.close()
+    assert (code, answer) == (
+        503, {"error": "the ledger failed; ask again with the same idempotency-key"},
+    )  # fmt: skip
+    assert ledger.budget("ann").remaining == left
+    code, answer = ask(address, "k=2", x_analyst="ann", idempotency_key="busy")
+    assert (code, answer["charged"]) == (200, 2)
 
 
 def ask(address, query="k=3", **headers):
@@ -77,7 +107,8 @@ def test_many_threads_one_session_an_analyst(server):
     assert ask(address)[0] == 401
     assert ask(address, "k=0", x_analyst="ann")[0] == 400
     assert ask(address, "k=x", x_analyst="ann")[0] == 400
-    assert ask(address, x_analyst="eve")[0] == 503
+    assert ask(address, "k=1001", x_analyst="ann")[0] == 400
+    assert ask(address, x_analyst="eve") == (404, {"error": "there is no budget for this analyst"})
     assert ask(address, "k=58", x_analyst="ann") == (
         429,
         {"error": "the call may cost 58 outcomes, and 57 are left in this session"},
