@@ -179,12 +179,13 @@ typedef struct dptk_field {
     size_t m;
     int real;              /* keys of doubles; otherwise of integers */
     const dptk_column *tail; /* all items, those of the head too; or NULL: the head is all */
-    int stop;              /* whether a stopper (BOT) runs too: the score below */
+    int stop;              /* whether a stopper (BOT) runs too, DPTK_FIXED without noise */
     int64_t stop_key;
     double stop_offset;
 } dptk_field;
 
 #define DPTK_STOP (-1) /* the "item" that stands for the stopper */
+#define DPTK_FIXED 2   /* a stopper that has no noise: a threshold that is public */
 
 /* One block of items that share a run of order statistics. */
 typedef struct dptk_block {
@@ -223,15 +224,18 @@ typedef struct dptk_race_scratch {
  * of all items in descending order (ties by index), with offsets there is no
  * tail and the order is free; tail scores are not NaN.
  * Equivalent: v = key/scale + offset + noise; order = argsort(-v)[:k]
- * Words: one for each block in order (head, tail, stopper); then for each
+ * Words: one for each block in order (head, tail, stopper with noise); then for each
  * block that leads, those of a uniform integer (rejection), and one for its
  * next order statistic if items remain.
  * error_factor: 1; tests widen the error bounds with more.
- * Outputs: item[k] and *picked; the stopper is DPTK_STOP and counts.
+ * Outputs: item[k] and *picked; the stopper is DPTK_STOP and counts. Unless value
+ * is NULL, value[2 i] and value[2 i + 1] are bounds of v of item[i], less that of
+ * the first key (or of the stopper's, without a head) without noise.
  * Returns DPTK_UNDECIDED if an order cannot be certified in doubles.
  * Cost: O((blocks + seen) log), seen about k times a small constant. */
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
-              double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked);
+              double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
+              size_t *picked);
 
 /* ---- paths.c: lattice paths under a staircase ---------------------------- */
 

@@ -180,6 +180,7 @@ typedef struct race {
     int64_t base;                   /* the key that scores are measured from */
     int64_t round;                  /* from 1; pairs of other rounds count as empty */
     size_t n_blocks, n_runners, n_pairs;
+    dptk_runner won;                /* who led when the last pick was made */
 } race;
 
 /* Bounds of score + noise for a score with the block's current noise. */
@@ -305,15 +306,19 @@ static int advance(race *r, size_t block, dptk_runner *runner)
     return DPTK_OK;
 }
 
-static int add_block(race *r, int64_t start, int64_t size, int64_t key, double offset)
+/* A block's first order statistic comes with it; that of a fixed stopper is 0. */
+static int add_block(race *r, int64_t start, int64_t size, int64_t key, double offset, int fixed)
 {
-    dptk_runner runner;
-    int status;
+    dptk_runner runner = {.id = (int64_t)r->n_blocks};
+    int status = DPTK_OK;
     if (r->n_blocks == r->scratch->capacity) return DPTK_SCRATCH;
     r->scratch->block[r->n_blocks] =
         (dptk_block){.start = start, .size = size, .key = key, .offset = offset,
                      .score = scaled_difference(key, r->base, r->real, r->scale)};
-    status = advance(r, r->n_blocks, &runner);
+    if (fixed)
+        bound(r, &r->scratch->block[r->n_blocks], r->scratch->block[r->n_blocks].score, &runner);
+    else
+        status = advance(r, r->n_blocks, &runner);
     if (status != DPTK_OK) return status;
     r->n_blocks++;
     return push(r, runner);
@@ -371,10 +376,10 @@ static int start_blocks(race *r, size_t k)
     for (size_t start = 0, end; start < r->m; start = end) {
         end = block_end(r, start, k);
         status = add_block(r, (int64_t)start, (int64_t)(end - start), r->key[start],
-                           r->offset ? r->offset[start] : 0.0);
+                           r->offset ? r->offset[start] : 0.0, 0);
         if (status != DPTK_OK) return status;
     }
-    return r->n_tail ? add_block(r, TAIL, (int64_t)r->n_tail, r->last_key, 0.0) : DPTK_OK;
+    return r->n_tail ? add_block(r, TAIL, (int64_t)r->n_tail, r->last_key, 0.0, 0) : DPTK_OK;
 }
 
 /* A uniform one of the block's items not seen yet. Head: a sparse
@@ -461,6 +466,7 @@ static int next_pick(race *r, int64_t *place)
     while (status == DPTK_OK && !done) {
         const dptk_runner *leader = &r->scratch->runner[0];
         if (!leads(r)) return DPTK_UNDECIDED;
+        r->won = *leader;
         if (leader->id >= 0) {
             status = look(r, (size_t)leader->id, &done, place);
         } else {
@@ -496,17 +502,24 @@ static race race_over(dptk_rng *rng, const dptk_field *field, double scale, int 
 }
 
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
-              double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
+              double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
+              size_t *picked)
 {
     race r = race_over(rng, field, scale, noise, error_factor, scratch);
     int64_t place = 0;
     int status = start_blocks(&r, k);
     if (status == DPTK_OK && field->stop)
-        status = add_block(&r, STOPPER, 1, field->stop_key, field->stop_offset);
+        status = add_block(&r, STOPPER, 1, field->stop_key, field->stop_offset,
+                           field->stop == DPTK_FIXED);
     *picked = 0;
     while (status == DPTK_OK && *picked < k && r.n_runners && place != DPTK_STOP) {
         status = next_pick(&r, &place);
-        if (status == DPTK_OK) item[(*picked)++] = item_at(&r, place);
+        if (status != DPTK_OK) break;
+        if (value) {
+            value[2 * *picked] = r.won.low;
+            value[2 * *picked + 1] = r.won.high;
+        }
+        item[(*picked)++] = item_at(&r, place);
     }
     return status;
 }

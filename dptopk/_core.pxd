@@ -63,7 +63,7 @@ cdef extern from "dptk.h" nogil:
                         int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy)
 
     # ---- race.c
-    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM, DPTK_STOP
+    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM, DPTK_STOP, DPTK_FIXED
     double dptk_noise(int noise, double s, double s_error, double *error)
     ctypedef struct dptk_field:
         const int64_t *key
@@ -88,7 +88,8 @@ cdef extern from "dptk.h" nogil:
         dptk_pair *gone
         size_t capacity
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
-                  double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *picked)
+                  double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
+                  size_t *picked)
     int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale,
                          int noise, double error_factor, dptk_race_scratch *scratch,
                          int64_t *left, int64_t *item)

@@ -56,6 +56,7 @@ def count_keys(
 
 # ---- race.c
 STOP: int
+FIXED: int
 NOISES: dict[str, int]
 error_factor: float
 
@@ -70,11 +71,12 @@ def race(
     real: bool = False,
     tail: npt.NDArray[Any] | None = None,
     offset: npt.NDArray[np.float64] | None = None,
-    stop: bool = False,
+    stop: int = 0,
     stop_key: int = 0,
     stop_offset: float = 0.0,
     fresh: bool = False,
-) -> npt.NDArray[np.int64] | None: ...
+    valued: bool = False,
+) -> Any: ...
 
 # ---- discrete.c
 DISCRETE: dict[str, int]

@@ -449,6 +449,7 @@ def count_keys(counts, int64_t low, size_t span, int16_t[::1] copy=None):
 # ---- race.c
 
 STOP = DPTK_STOP
+FIXED = DPTK_FIXED
 NOISES = {
     "gumbel": DPTK_GUMBEL,
     "exponential": DPTK_EXPONENTIAL,
@@ -479,24 +480,27 @@ error_factor = 1.0
 
 def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssize_t k,
          double scale, int noise, bint real=False, tail=None,
-         const double[::1] offset=None, bint stop=False, int64_t stop_key=0,
-         double stop_offset=0.0, bint fresh=False):
+         const double[::1] offset=None, int stop=0, int64_t stop_key=0,
+         double stop_offset=0.0, bint fresh=False, bint valued=False):
     """Return the items picked as an int64 array, or None if undecided: dptk_race.
 
-    `fresh` draws the noise anew for every pick, without offset and stop: dptk_race_afresh.
+    `stop` is 0, 1 for a stopper with noise, or FIXED for one without. `valued` returns a
+    pair: the items, and a row each of bounds of their noisy scores. `fresh` draws the noise anew for every pick, without offset and stop: dptk_race_afresh.
     """
     cdef dptk_field field
     cdef Py_buffer view
     cdef dptk_column column
     cdef dptk_race_scratch scratch
-    cdef size_t capacity = 256, picked = 0
+    cdef size_t capacity = 256, picked = 0, wanted
     cdef double factor = error_factor
     cdef int status = DPTK_SCRATCH
     cdef int64_t[::1] item
     cdef int64_t *left = NULL
+    cdef double[:, ::1] bounds
+    cdef double *value = NULL
     cdef bint keep_gil
-    if fresh and (offset is not None or stop):
-        raise ValueError("fresh noise goes with neither offsets nor a stopper")
+    if fresh and (offset is not None or stop or valued):
+        raise ValueError("fresh noise goes with neither offsets nor a stopper nor values")
     field.m = key.shape[0]
     field.key = &key[0] if field.m else NULL
     field.index = &index[0] if field.m else NULL
@@ -508,12 +512,18 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     field.stop_key = stop_key
     field.stop_offset = stop_offset
     field.tail = NULL
-    k = min(k, (<Py_ssize_t>field.m if tail is None else len(tail)) + stop)
+    k = min(k, (<Py_ssize_t>field.m if tail is None else len(tail)) + (stop != 0))
     items = np.empty(k, dtype=np.int64)
+    values = np.empty((k, 2)) if valued else None
     if k == 0:
-        return items
+        return (items, values) if valued else items
     item = items
-    while capacity < <size_t>(k + 128) or (offset is not None and capacity < field.m + 2):
+    if valued:
+        bounds = values
+        value = &bounds[0, 0]
+    # A threshold may let few of many pass: with one, memory grows when it is needed.
+    wanted = (min(k, 4096) if stop == DPTK_FIXED else k) + 128
+    while capacity < wanted or (offset is not None and capacity < field.m + 2):
         capacity *= 2
     keep_gil = (k * FRESH_COST if fresh else k) < KEEP_GIL and field.offset == NULL
     scratch.block = NULL
@@ -530,11 +540,11 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
             source.rewind()
             if keep_gil:
                 status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
-                             &item[0], &picked)
+                             &item[0], value, &picked)
             else:
                 with nogil:
                     status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
-                                 &item[0], &picked)
+                                 &item[0], value, &picked)
             if status == DPTK_TAPE_END:
                 source.extend()
             elif status != DPTK_SCRATCH:
@@ -547,15 +557,16 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     if status == DPTK_UNDECIDED:
         return None
     raise_nan(status)
-    return items if <Py_ssize_t>picked == k else items[:picked]
+    items = items if <Py_ssize_t>picked == k else items[:picked]
+    return (items, values[:picked]) if valued else items
 
 
 cdef int run(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
              double factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item,
-             size_t *picked) noexcept nogil:
+             double *value, size_t *picked) noexcept nogil:
     """A race; with fresh noise for every pick if `left` is given."""
     if left == NULL:
-        return dptk_race(rng, field, k, scale, noise, factor, scratch, item, picked)
+        return dptk_race(rng, field, k, scale, noise, factor, scratch, item, value, picked)
     picked[0] = k
     return dptk_race_afresh(rng, field, k, scale, noise, factor, scratch, left, item)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -118,9 +118,9 @@ class Field:
     """What a race runs over; see dptk_field in csrc/dptk.h.
 
     `scores` and `items` are the head; `tail` holds the scores of all items,
-    those of the head too; `stop` is the (score, offset) of the stopper. Of the
-    tail, `gone` don't run any more, and no score is above `bound`: that of the
-    head's last item, if not given.
+    those of the head too; `stop` is the (score, offset) of the stopper, which has
+    noise unless it is `fixed`. Of the tail, `gone` don't run any more, and no score
+    is above `bound`: that of the head's last item, if not given.
     """
 
     scores: Sequence[Score]
@@ -130,6 +130,7 @@ class Field:
     stop: tuple[Score, float] | None = None
     gone: Sequence[int] = ()
     bound: Score | None = None
+    fixed: bool = False
 
 
 @dataclasses.dataclass
@@ -214,12 +215,21 @@ def race(tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel
 
     The stopper, if any, ends the list as STOP.
     """
+    return [runner.item for runner in runners_of(tape, field, k=k, scale=scale, noise=noise)]
+
+
+def runners_of(
+    tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel"
+) -> Iterator[Runner]:
+    """Yield the k with the largest score/scale + noise, in order, as `Runner`s.
+
+    The value of each is measured from the first score of the head.
+    """
     law = LAWS[noise]
     runners: list[Runner] = []
-    picks: list[int] = []
     blocks = blocks_of(field, k, scale)
     if not blocks:
-        return picks
+        return
     base = Fraction(blocks[0].score)
     divisor = Fraction(scale)
 
@@ -229,36 +239,41 @@ def race(tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel
         whole = int(abs(exact)).bit_length()  # bits on top, or the noise is lost in the sum
 
         def value(level: int) -> Interval:
+            if j == 0:  # a fixed stopper
+                return Interval.exact(exact, 64 * level + 32 + whole)
             noise_value = law(block.race(j, level))
             return Interval.exact(exact, noise_value.precision + whole) + noise_value
 
         return Runner(value, block if item is None else None, STOP if item is None else item)
 
     def advance(block: Block) -> None:
-        block.spacings.append(Exponential(tape))
+        if not (field.fixed and block.where == "stop"):
+            block.spacings.append(Exponential(tape))
         heapq.heappush(runners, runner_of(block, block.score))
 
     for block in blocks:
         advance(block)
     seen = {*field.items, *field.gone}  # tail items that cannot be drawn any more
-    while len(picks) < k and runners:
+    picked = 0
+    while picked < k and runners:
         leader = pop_leader(runners)
         if leader.block is None:
-            picks.append(leader.item)
+            picked += 1
+            yield leader
             continue
         block = leader.block
         if block.where == "stop":
-            picks.append(STOP)
-            break
+            yield leader
+            return
         score, item = draw(tape, block, field, seen)
         runner = runner_of(block, score, item)
         if len(block.spacings) < block.size:
             advance(block)
         if score == block.score:
-            picks.append(item)
+            picked += 1
+            yield runner
         else:
             heapq.heappush(runners, runner)
-    return picks
 
 
 def race_afresh(
