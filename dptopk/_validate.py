@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from dptopk.rounding import down, up
+
 __all__ = [
     "boolean",
     "choice",
@@ -58,8 +60,7 @@ def _double(name: str, value: Any, toward: float) -> float:
     except OverflowError:
         return math.inf
     exact: Any = value
-    past = number > exact if toward == 0.0 else number < exact
-    return math.nextafter(number, toward) if past else number
+    return up(exact) if toward > 0.0 else down(exact) if number > 0.0 else number
 
 
 def positive(name: str, value: Any, *, toward: float = 0.0) -> float:
@@ -70,9 +71,9 @@ def positive(name: str, value: Any, *, toward: float = 0.0) -> float:
     return number
 
 
-def nonnegative(name: str, value: Any) -> float:
-    """Return `value` as a finite float >= 0, rounded toward 0."""
-    number = _double(name, value, 0.0)
+def nonnegative(name: str, value: Any, *, toward: float = 0.0) -> float:
+    """Return `value` as a finite float >= 0; budgets round toward 0, costs up."""
+    number = _double(name, value, toward)
     if not (0.0 <= number < math.inf):
         raise ValueError(f"{name} must be a finite number >= 0, got {value}")
     return number

@@ -22,6 +22,7 @@ from dptopk.accounting.inverse import largest
 from dptopk.reference import discrete as exact
 from dptopk.reference.race import Tape
 from dptopk.rng import acquire, release
+from dptopk.rounding import UNIT, below, difference_down, padded, quotient_up, root_up
 
 __all__ = [
     "HIGHEST",
@@ -142,13 +143,13 @@ def log_tail(noise: str, scale: float, m: int) -> float:
         return 0.0
     if noise == "laplace":
         value = math.log(2) - math.log1p(math.exp(-1 / scale)) - m / scale
-        return min(0.0, value + 2**-49 * (m / scale + 1))
+        return min(0.0, padded(value, m / scale + 1))
     if scale < SUMMED:
         first = 0.5 * (m / scale) ** 2
         ahead = np.arange(math.ceil(9 * scale) + 2) / scale
         rest = float(np.exp(-ahead * (ahead / 2 + m / scale)).sum())
         value = math.log(2 * rest / _whole(scale)) - first
-        return min(0.0, value + 2**-49 * first + SLACK)
+        return min(0.0, padded(value, first) + SLACK)
     z = (m - 0.5) / scale
     value = math.log(2) + float(special.log_ndtr(-z))
     if z < 1.0:
@@ -174,7 +175,7 @@ def margin(noise: str, scale: float, confidence: float) -> int:
     >>> margin("laplace", 1.0, 0.95), margin("gaussian", 1.0, 0.95)
     (3, 2)
     """
-    most = math.nextafter(math.log(math.nextafter(1.0 - confidence, 0.0)), -math.inf)
+    most = below(math.log(difference_down(1.0, confidence)))
     return _least(lambda m: log_tail(noise, scale, m + 1) <= most)
 
 
@@ -221,10 +222,7 @@ def laplace_scale(epsilon: float, sensitivity: int) -> float:
     >>> laplace_scale(0.5, 3)
     6.0
     """
-    scale = sensitivity / epsilon
-    if math.isfinite(scale) and Fraction(scale) * Fraction(epsilon) < sensitivity:
-        scale = math.nextafter(scale, math.inf)
-    return _in_range(scale)
+    return _in_range(quotient_up(sensitivity, epsilon))
 
 
 @lru_cache(maxsize=1024)
@@ -244,10 +242,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: int) -> float:
     slack = -math.log(delta)
     guess = (epsilon / (math.sqrt(slack + epsilon) + math.sqrt(slack))) ** 2
     rho = largest(lambda rho: epsilon_of_rho(rho, delta), epsilon, guess, ulps=8)
-    sigma = math.sqrt(sensitivity / (2 * rho))
-    while math.isfinite(sigma) and 2 * Fraction(sigma) ** 2 * Fraction(rho) < sensitivity:
-        sigma = math.nextafter(sigma, math.inf)
-    sigma = _in_range(sigma)
+    sigma = _in_range(root_up(Fraction(sensitivity) / (2 * Fraction(rho))))
     if math.sqrt(sensitivity) * sigma > MOST_SIGMA:
         return sigma
     low = high = sigma
@@ -290,12 +285,12 @@ def gaussian_delta(sigma: float, epsilon: float, sensitivity: int) -> float:
     start = math.floor(epsilon * sigma * sigma - m / 2)
     s = np.arange(start, max(start, 0) + math.ceil(9 * spread) + 2)
     c = min(1.0, sigma * math.sqrt(2 * math.pi) / _whole(sigma))
-    peak = c**m * (1 + m * 2**-48) / (math.sqrt(2 * math.pi) * spread)
+    peak = c**m * (1 + 32 * m * UNIT) / (math.sqrt(2 * math.pi) * spread)
     chance = peak * np.exp(-0.5 * (s / spread) ** 2)
     excess = -np.expm1(np.minimum(0.0, epsilon - (2 * s + m) / (2 * sigma * sigma)))
     others = math.expm1((m - 1) * math.log1p(2 * ratio / (1 - ratio))) if m > 1 else 0.0
     last = math.exp(-0.5 * ((float(s[-1]) + 1) / spread) ** 2)
-    rounding = 2**-50 * (1 + 2 * epsilon) * float(chance.sum())
+    rounding = 8 * UNIT * (1 + 2 * epsilon) * float(chance.sum())
     value = float((chance * excess).sum()) + s.size * peak * others + last
     return value * (1 + SLACK) + rounding + 1e-300
 

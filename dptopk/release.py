@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from dptopk._validate import probability
 from dptopk.discrete import margin
+from dptopk.rounding import up
 
 __all__ = ["Answers", "Cost", "Release"]
 
@@ -180,8 +181,8 @@ class Release:
             raise ValueError("the release has no counts; noisy_counts adds them")
         among = self.parameters.get("counts_among", 1)
         each = confidence
-        if among > 1:  # the difference may have been rounded down
-            each = math.nextafter(1.0 - (1.0 - confidence) / among, 1.0)
+        if among > 1:
+            each = up(1 - (1 - Fraction(confidence)) / among)
         if each == 1.0:
             raise ValueError(f"confidence is too near 1, got {confidence}")
         reach = margin(noise, self.parameters["counts_scale"], each)

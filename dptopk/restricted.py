@@ -18,6 +18,7 @@ from dptopk.histogram import Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import threshold_tests
 from dptopk.release import Cost, Release
+from dptopk.rounding import difference_down
 
 __all__ = [
     "default_split",
@@ -41,7 +42,7 @@ def default_split(k: int, epsilon: float, delta: float) -> float:
     picks that would leave the mechanism too little to find items that pass.
     """
     tests = min(4 * step_epsilon(epsilon, k, delta / 2), epsilon / 2)
-    return math.nextafter(epsilon - tests, 0.0)
+    return difference_down(epsilon, tests)
 
 
 def restricted(
@@ -372,7 +373,7 @@ def restricted_normal(
         raise ValueError("max_items_per_user must be given: a bound on the items of a user")
     if mechanism_epsilon is None:
         epsilon = positive("epsilon", epsilon)
-        mechanism_epsilon = math.nextafter(epsilon - epsilon * min(4 / bound, 0.5), 0.0)
+        mechanism_epsilon = difference_down(epsilon, epsilon * min(4 / bound, 0.5))
     return restricted(
         "normal",
         counts,
@@ -452,8 +453,7 @@ def _shares(
 
 def _cost(name: str, value: Any) -> float:
     """Return a cost as a finite float >= 0, rounded up."""
-    number = nonnegative(name, value)
-    return number if number == value else math.nextafter(number, math.inf)
+    return nonnegative(name, value, toward=math.inf)
 
 
 @lru_cache(maxsize=4096)
@@ -461,8 +461,8 @@ def _budget(
     epsilon: float, delta: float, mechanism_epsilon: float, mechanism_delta: float, tail: str
 ) -> Budget:
     """Return the shares, and what the tests' share affords, rounded against us."""
-    rest = math.nextafter(epsilon - mechanism_epsilon, 0.0)
-    share = math.nextafter(delta - mechanism_delta, 0.0) if mechanism_delta else delta
+    rest = difference_down(epsilon, mechanism_epsilon)
+    share = difference_down(delta, mechanism_delta)
     if not (rest > 0.0 and share > 0.0):
         raise ValueError("epsilon and delta must leave something for the tests")
     scale = scale_of(rest, 2.0)

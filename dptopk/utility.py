@@ -12,6 +12,7 @@ import math
 from dptopk._validate import choice, integer, nonnegative, positive, probability
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import stability_threshold
+from dptopk.rounding import below, difference_down
 
 __all__ = [
     "limited_domain_gap",
@@ -72,10 +73,10 @@ def oneshot_recovers(*, gap: float, n_items: int, scale: float) -> float:
         return 1.0
     # Logarithms: the count of items and exp(-x) may each be past the range of floats. x is
     # rounded down; at x <= 1e4 the exponent is right to 1e-11.
-    x = min(gap / scale, 1e4) * (1 - 2.0**-52)
+    x = below(min(gap / scale, 1e4))
     log_failure = math.log(n_items - 1) + math.log((2.0 + x) / 4.0) - x
     failure = math.exp(min(log_failure, 1.0)) * (1 + 1e-11)
-    return max(0.0, math.nextafter(1.0 - failure, 0.0)) if failure < 1.0 else 0.0
+    return difference_down(1.0, failure) if failure < 1.0 else 0.0
 
 
 def top_stable_gap(

@@ -51,6 +51,7 @@ import numpy as np
 from dptopk import _core
 from dptopk.accounting.compositions import basic, closed_form, zcdp
 from dptopk.accounting.optimal import optimal
+from dptopk.rounding import padded
 
 # Past these a closed form is used. They only ever switch from the recursion to
 # a larger bound as steps, epsilon_step or 1/delta grow, so totals stay monotone.
@@ -76,8 +77,8 @@ def one_step(epsilon_step: float, delta: float) -> float:
         return epsilon_step
     total = epsilon_step + 2 * math.log1p(-root)
     # The root is within 4 units of 2^-53 of itself, and the logarithm magnifies that.
-    charge = 2.0**-49 * root / (1.0 - root) + 2.0**-51 * epsilon_step
-    return min(epsilon_step, max(0.0, total + charge))
+    total = padded(total, root / (1.0 - root) + epsilon_step / 4)
+    return min(epsilon_step, max(0.0, total))
 
 
 def recursion(epsilon_step: float, steps: int, delta: float, cells: int) -> float:
@@ -97,7 +98,7 @@ def recursion(epsilon_step: float, steps: int, delta: float, cells: int) -> floa
     after = float(bounds[place]) if place < len(bounds) else floor
     share = (before - delta) / (before - after)
     total = (place - 1) * width + math.log1p(share * math.expm1(width))
-    return total * (1 + 2.0**-48)
+    return padded(total, units=32)
 
 
 def adaptive(epsilon_step: float, steps: int, delta: float) -> float:

@@ -1,7 +1,7 @@
 """Closed forms of composition, one function per bound, each with its equation.
 
 Steps come as groups ((epsilon_step, count), ...) and every value is rounded
-up: `_up` adds 16 units of 2^-53, more than the handful of operations before it
+up: `padded` adds 16 units of 2^-53, more than the handful of operations before it
 (each within a unit, the library's exponentials and logarithms within two) can
 have lost, all of whose terms are positive. Where terms of both signs meet, the
 charge is on the sum of their sizes.
@@ -10,19 +10,15 @@ charge is on the sum of their sizes.
 import math
 from fractions import Fraction
 
+from dptopk.rounding import padded, up
+
 Groups = tuple[tuple[float, int], ...]
 
-_UNIT = 2.0**-53
 _BERNOULLI = "1/6 -1/30 1/42 -1/30 5/66 -691/2730 7/6 -3617/510 43867/798 -174611/330 854513/138"
 _MEAN_LOSS_SERIES = tuple(
     float(Fraction(b) * 4**n * (2 * n + 1) / (2 * n * math.factorial(2 * n)))
     for n, b in enumerate(_BERNOULLI.split(), 1)
 )
-
-
-def _up(value: float, size: float | None = None) -> float:
-    charge = 16 * _UNIT * (value if size is None else size)
-    return math.nextafter(value + charge, math.inf)
 
 
 def _norm(groups: Groups) -> float:
@@ -42,12 +38,7 @@ def basic(groups: Groups) -> float:
     """
     if len(groups) == 1 and groups[0][1] == 1:
         return groups[0][0]
-    exact = sum(Fraction(epsilon) * count for epsilon, count in groups)
-    try:
-        nearest = float(exact)
-    except OverflowError:
-        return math.inf
-    return nearest if Fraction(nearest) >= exact else math.nextafter(nearest, math.inf)
+    return up(sum((Fraction(epsilon) * count for epsilon, count in groups), Fraction(0)))
 
 
 def advanced(groups: Groups, delta: float) -> float:
@@ -57,7 +48,7 @@ def advanced(groups: Groups, delta: float) -> float:
     """
     drift = math.fsum(count * epsilon * math.tanh(epsilon / 2) for epsilon, count in groups)
     spread = _norm(groups) * math.sqrt(2 * _log_inverse(delta))
-    return min(basic(groups), _up(drift + spread))
+    return min(basic(groups), padded(drift + spread))
 
 
 def bounded_range(groups: Groups, delta: float) -> float:
@@ -68,7 +59,7 @@ def bounded_range(groups: Groups, delta: float) -> float:
     """
     norm = _norm(groups)
     third = norm * norm / 2 + norm * math.sqrt(_log_inverse(delta) / 2)
-    return min(advanced(groups, delta), _up(third))
+    return min(advanced(groups, delta), padded(third))
 
 
 def _mean_loss(epsilon: float) -> float:
@@ -81,7 +72,7 @@ def _mean_loss(epsilon: float) -> float:
         q = epsilon * epsilon / 4
         return math.fsum(c * q**n for n, c in enumerate(_MEAN_LOSS_SERIES, 1))
     x = epsilon / -math.expm1(-epsilon)
-    return _up(x - 1 - math.log(x), x + 1 + abs(math.log(x)))
+    return padded(x - 1 - math.log(x), x + 1 + abs(math.log(x)))
 
 
 def bounded_range_2020(groups: Groups, delta: float) -> float:
@@ -92,7 +83,7 @@ def bounded_range_2020(groups: Groups, delta: float) -> float:
     """
     ((epsilon, count),) = groups
     spread = epsilon * math.sqrt(count / 2 * _log_inverse(delta))
-    return min(basic(groups), _up(count * _mean_loss(epsilon) + spread))
+    return min(basic(groups), padded(count * _mean_loss(epsilon) + spread))
 
 
 def _renyi_order(rho: float, log_inverse_delta: float) -> float:
@@ -134,7 +125,7 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
     log_inverse_delta = _log_inverse(delta)
     a = _renyi_order(rho, log_inverse_delta)
     terms = (rho * (1 + a), -math.log1p(1 / a), log_inverse_delta / a, -math.log1p(a) / a)
-    return _up(math.fsum(terms), math.fsum(map(abs, terms)))
+    return padded(math.fsum(terms), math.fsum(map(abs, terms)))
 
 
 def closed_form(groups: Groups, delta: float) -> float:

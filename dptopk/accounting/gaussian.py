@@ -20,6 +20,7 @@ from typing import Any
 import mpmath
 
 from dptopk._validate import nonnegative, positive, probability
+from dptopk.rounding import above
 
 __all__ = ["gaussian_delta", "gaussian_sigma"]
 
@@ -62,7 +63,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     context.prec = 2 * BITS
     delta = _delta(context, epsilon, context.mpf(sensitivity) / sigma)
     nearest = float(delta)
-    return nearest if nearest >= delta * (1 + context.ldexp(1, -60)) else _up(nearest)
+    return nearest if nearest >= delta * (1 + context.ldexp(1, -60)) else above(nearest)
 
 
 def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
@@ -119,7 +120,7 @@ def _sigma(epsilon: float, delta: float, sensitivity: float) -> float:
             break
         r += step
     sigma = sensitivity / r
-    rounded = _up(float(sigma))
+    rounded = above(float(sigma))
     if not 0.0 < rounded < math.inf:
         raise ValueError("epsilon or delta is too small: sigma is past the range of floats")
     # However the search ended, what is returned has been checked.
@@ -153,7 +154,3 @@ def _normal(context: Any, x: Any) -> Any:
 
 def _density(context: Any, x: Any) -> Any:
     return context.exp(-x * x / 2) / context.sqrt(2 * context.pi)
-
-
-def _up(x: float) -> float:
-    return math.nextafter(x, math.inf)

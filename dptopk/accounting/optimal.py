@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dptopk.accounting.compositions import Groups, basic
+from dptopk.rounding import UNIT
 
-_UNIT = 2.0**-53
 _MAX_ATOMS = 1 << 20
 _MIN_DELTA = 1e-300  # the probabilities of atoms that matter less may underflow
 
@@ -67,7 +67,7 @@ def optimal(groups: Groups, delta: float) -> float:
         return ceiling
     losses, weights = _atoms(groups)
     steps = sum(count for _, count in groups)
-    target = delta * (1 - 16 * (steps + 2) * _UNIT)
+    target = delta * (1 - 16 * (steps + 2) * UNIT)
 
     def excess(epsilon: float) -> float:
         above = np.searchsorted(-losses, -epsilon)
@@ -88,4 +88,4 @@ def optimal(groups: Groups, delta: float) -> float:
     if slope == 0.0:
         return ceiling
     found = floor + math.log1p((excess(floor) - target) / slope)
-    return min(ceiling, found + 16 * _UNIT * ceiling)
+    return min(ceiling, found + 16 * UNIT * ceiling)

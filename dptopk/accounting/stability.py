@@ -11,6 +11,7 @@ import math
 from functools import lru_cache
 
 from dptopk._validate import choice
+from dptopk.rounding import padded, product_up
 
 __all__ = ["BOUNDS", "stability_threshold"]
 
@@ -112,8 +113,7 @@ def stability_threshold(
     while low < (middle := low + (high - low) / 2) < high:
         low, high = (middle, high) if excess(middle) > 0.0 else (low, middle)
     # excess errs by a few ulp of its terms, and falls by 1/2 a unit at least.
-    length = high + (high - target + 4.0) * 2.0**-48
-    height = math.nextafter(length * slow, math.inf)
+    height = product_up(padded(high, high - target + 4.0, units=32), slow)
     if not math.isfinite(height):
         raise ValueError("epsilon is too small: the threshold is past the range of floats")
     return height

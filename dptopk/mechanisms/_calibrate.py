@@ -8,6 +8,7 @@ from typing import Any
 
 from dptopk._validate import positive
 from dptopk.accounting import step_epsilon, total_epsilon, winning_method
+from dptopk.rounding import quotient_up
 
 __all__ = ["PURE", "calibrate", "composition", "scale_of"]
 
@@ -36,8 +37,8 @@ def calibrate(
 
 
 def scale_of(epsilon_step: float, sensitivity: float = 1.0) -> float:
-    """Return a scale of at least sensitivity / epsilon_step, rounded against us."""
-    scale = math.nextafter(sensitivity / epsilon_step, math.inf)
+    """Return sensitivity / epsilon_step, rounded up."""
+    scale = quotient_up(sensitivity, epsilon_step)
     if not math.isfinite(scale):
         raise ValueError("epsilon is too small: the noise scale is past the range of floats")
     return scale

@@ -19,6 +19,7 @@ from dptopk.reference import sparse_vector as exact
 from dptopk.reference.race import Tape
 from dptopk.release import Answers, Cost
 from dptopk.rng import acquire, release
+from dptopk.rounding import difference_down, product_up
 
 __all__ = [
     "Scales",
@@ -53,14 +54,12 @@ def scales(
     if split is not None:
         share = probability("split", split, zero=False)
     first = share * epsilon
-    second = math.nextafter(epsilon - first, 0.0)
+    second = difference_down(epsilon, first)
     if not (first > 0.0 and second > 0.0):
         raise ValueError("epsilon is too small to split")
-    distance = times * sensitivity
+    distance = product_up(times, sensitivity)
     if not math.isfinite(distance):
         raise ValueError("sensitivity is too large: the noise scale is past the range of floats")
-    if Fraction(distance) < times * Fraction(sensitivity):
-        distance = math.nextafter(distance, math.inf)
     return Scales(share, scale_of(first, sensitivity), scale_of(second, distance))
 
 

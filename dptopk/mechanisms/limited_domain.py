@@ -15,6 +15,7 @@ from dptopk.histogram import Histogram, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
+from dptopk.rounding import padded
 
 __all__ = ["Plan", "draw", "limited_domain", "plan_of"]
 
@@ -177,7 +178,8 @@ def _largest_k_bar(h: Histogram, k: int, k_bar: Any) -> int:
 def threshold(h: Histogram, k_bar: int, max_items_per_user: int | None, delta: float) -> float:
     """Return ln(m / delta), in units of the noise scale, rounded against us."""
     m = movable(k_bar, n_items=h.n_items, max_items_per_user=max_items_per_user)
-    return (math.log(m) - math.log(delta)) * (1 + 2**-49) + 2**-49
+    log = math.log(m) - math.log(delta)
+    return padded(log, log + 1.0)
 
 
 def _private_k_bar(

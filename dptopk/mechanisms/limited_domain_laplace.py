@@ -17,6 +17,7 @@ from dptopk.histogram import as_histogram
 from dptopk.mechanisms._calibrate import calibrate, scale_of
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
+from dptopk.rounding import padded
 
 __all__ = ["integer_threshold", "limited_domain_laplace", "steps", "threshold"]
 
@@ -187,7 +188,7 @@ def threshold(m: int, delta: float) -> float:
     t = 2.0 * max(level, 0.0) + 2.0
     for _ in range(12):
         t = max(0.0, t - (t - math.log(2.0 + t) - level) * (2.0 + t) / (1.0 + t))
-    return t * (1 + 2**-48) + 2**-48
+    return padded(t, t + 1.0, units=32)
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -15,6 +14,7 @@ from dptopk.domain import bound_of_user
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
+from dptopk.rounding import padded, product_up, root_up
 
 __all__ = ["Noise", "noise_for", "oneshot"]
 
@@ -235,14 +235,14 @@ def _by_theorem_2_2(
     k: int, epsilon: float, delta: float, sensitivity: float, monotone: bool, n_items: int
 ) -> Noise:
     # Logarithms of their own: n_items / delta may be past the range of floats.
-    log = (math.log(n_items) - math.log(delta)) * (1 + 2.0**-48)
+    log = padded(math.log(n_items) - math.log(delta), units=32)
     constant, theorem = 8.0, f"{PAPER}, Theorem 2.2"
     if k >= 15.21 * log:
         constant = 4.0
         theorem += " with the k-th noisy score held fixed"
     if monotone:
         constant /= 2.0
-    root = math.sqrt(k * log) * (1 + 2.0**-48)
+    root = padded(math.sqrt(k * log), units=32)
     if monotone:
         theorem += ", halved for scores that move one way"
     return Noise(scale_of(epsilon, _product(constant * root, sensitivity)), delta, theorem)
@@ -265,17 +265,14 @@ def _gaussian(
             "noise 'gaussian' needs max_items_per_user, a bound on the items of a user"
         )
     items = min(max_items_per_user, n_items)
-    root = math.sqrt(items)
-    while Fraction(root) ** 2 < items:
-        root = math.nextafter(root, math.inf)
-    sigma = gaussian_sigma(epsilon, delta, _product(root, sensitivity))
+    sigma = gaussian_sigma(epsilon, delta, _product(root_up(items), sensitivity))
     theorem = f"Balle and Wang 2018, Theorem 8, at most {items} items a user"
     return Noise(sigma, delta, theorem)
 
 
 def _product(factor: float, sensitivity: float) -> float:
-    """Return factor * sensitivity, rounded up: exact where sensitivity is 1."""
-    product = factor * sensitivity
+    """Return factor * sensitivity, rounded up."""
+    product = product_up(factor, sensitivity)
     if not math.isfinite(product):
         raise ValueError("sensitivity is too large: the noise scale is past the range of floats")
-    return product if sensitivity == 1.0 else math.nextafter(product, math.inf)
+    return product

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from dptopk.mechanisms._threshold import (
     scales,
 )
 from dptopk.release import Answers, Cost
+from dptopk.rounding import product_up, sum_up
 
 __all__ = ["SparseVector", "sparse_vector"]
 
@@ -109,9 +109,7 @@ class SparseVector(Session):
         if answers_epsilon is not None:
             answers_epsilon = positive("answers_epsilon", answers_epsilon)
             self._answer_scale = _answer_scale(answers_epsilon, hits, sensitivity)
-            total = epsilon + answers_epsilon
-            if Fraction(total) < Fraction(epsilon) + Fraction(answers_epsilon):
-                total = math.nextafter(total, math.inf)
+            total = sum_up(epsilon, answers_epsilon)
         super().__init__(
             ThresholdTests(
                 threshold=threshold,
@@ -305,8 +303,7 @@ def _ask(tests: SparseVector, queries: Iterator[Any]) -> None:
 
 def _answer_scale(epsilon: float, hits: int, sensitivity: float) -> float:
     """Return the scale of the noise on each of so many answers, for epsilon in all."""
-    distance = hits * sensitivity
-    scale = scale_of(epsilon, math.nextafter(distance, math.inf) if sensitivity != 1 else distance)
+    scale = scale_of(epsilon, product_up(hits, sensitivity))
     if scale > HIGHEST:
         raise ValueError("answers_epsilon is too small: the noise scale is past 2**50")
     return max(scale, LOWEST)

@@ -19,6 +19,7 @@ from dptopk.mechanisms._threshold import (
     threshold_tests,
 )
 from dptopk.release import Answers, Cost
+from dptopk.rounding import padded, product_up
 
 __all__ = ["StableQueries", "stable_queries", "stable_release"]
 
@@ -34,7 +35,7 @@ def release_threshold(delta: float, scale: float, tail: str) -> float:
     paper's is ``scale * ln(1 / delta)``.
     """
     length = -math.log(2.0 * delta if tail == "exact" else delta)
-    height = math.nextafter(max(length, 0.0) * (1.0 + 2.0**-50) * scale, math.inf)
+    height = product_up(padded(length, units=8), scale) if length > 0.0 else 0.0
     if not math.isfinite(height):
         raise ValueError("epsilon is too small: the threshold is past the range of floats")
     return height

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -17,6 +16,7 @@ from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import select
 from dptopk.mechanisms._threshold import scales, threshold_tests
 from dptopk.release import Cost, Release
+from dptopk.rounding import difference_down
 
 __all__ = ["top_stable"]
 
@@ -186,7 +186,7 @@ def calibrated(
     n_items: int | None,
 ) -> Plan:
     """Return what the budget affords, rounded against us."""
-    rest = math.nextafter(epsilon - epsilon_select, 0.0) if epsilon_select else epsilon
+    rest = difference_down(epsilon, epsilon_select)
     noise = scales(rest, hits=1, monotone=False, split=split)
     # At the last place of a known domain the set is always the same.
     moves = k_bar if n_items is None or tail == "paper" else max(1, min(k_bar, n_items - 1))

@@ -17,6 +17,7 @@ from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.ranking import chain
 from dptopk.ranking.table import MOST_TOTAL, checked_table, compared, is_complete, read_table
 from dptopk.release import Cost, Release
+from dptopk.rounding import up
 
 __all__ = ["METHODS", "Plan", "calibrate", "rank_pairs", "worst_case_rho"]
 
@@ -233,7 +234,7 @@ def worst_case_rho(wins: Any, *, degree: int) -> float:
         raise StatementError(
             f"degree = {degree} does not hold: some item was compared with more others"
         )
-    return _up(_worst(degree)) if is_complete(table) else 1.0
+    return up(_worst(degree)) if is_complete(table) else 1.0
 
 
 class Plan(NamedTuple):
@@ -309,11 +310,11 @@ def calibrate(
     else:  # refuses what the paper's theorems are not proved for
         scale = noise_for(
             noise="laplace", method=method, k=k, epsilon=epsilon, delta=delta,
-            sensitivity=_up(widened), monotone=False, max_items_per_user=None, n_items=n_items,
+            sensitivity=up(widened), monotone=False, max_items_per_user=None, n_items=n_items,
         ).scale  # fmt: skip
     return Plan(
-        k, epsilon, delta, degree, comparisons, _up(bound), restart, method, _up(sensitivity),
-        tolerance, grid, scale, _up(widened),
+        k, epsilon, delta, degree, comparisons, up(bound), restart, method, up(sensitivity),
+        tolerance, grid, scale, up(widened),
     )  # fmt: skip
 
 
@@ -393,9 +394,3 @@ def _rho(value: Any) -> float:
 
 def _worst(degree: int) -> Fraction:
     return 1 - Fraction(1, degree)
-
-
-def _up(exact: Fraction) -> float:
-    """Return the least double that is not below."""
-    number = float(exact)
-    return number if Fraction(number) >= exact else math.nextafter(number, math.inf)

@@ -19,6 +19,7 @@ from dptopk.reference.limited_domain import BOT, Outcome
 from dptopk.release import Release
 from dptopk.restricted import restricted as mechanism
 from dptopk.rng import SeededRng, TapeRng
+from dptopk.rounding import difference_down
 from dptopk.verification import tapes
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, TapeCheck
@@ -389,7 +390,7 @@ def _twin(seed: int, *, ours: bool = True) -> Outcome:
     else:
         order = restricted.sample_order(tapes.read(seed), range(len(shown)))
         picks = restricted.sample_order(tapes.read(seed), order[:k]) if k > 1 else order[:1]
-    tests = math.nextafter((epsilon + ours) - float(ours), 0.0)
+    tests = difference_down(epsilon + ours, float(ours))
     scale = scale_of(tests, 2.0)
     threshold = stability_threshold(DELTA, query_scale=scale, threshold_scale=scale)
     outcome = restricted.sample_tests(
