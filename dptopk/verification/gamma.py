@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -13,10 +13,11 @@ from scipy import stats
 from dptopk.mechanisms.gamma import gamma as mechanism
 from dptopk.reference import gamma
 from dptopk.reference.gamma import radius_law
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, rows
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, claimed
 
 EPSILON = 1.0
 ITEMS = 4
@@ -41,10 +42,6 @@ def _private(k: int, epsilon: float) -> PrivacyCheck:
         (Claim(epsilon, attains=0.9999),),
         items=ITEMS,
     )
-
-
-def _not_private(label: str, law: Law, **domain: Any) -> PrivacyCheck:
-    return PrivacyCheck(label, law, (Claim(EPSILON),), items=ITEMS, **domain)
 
 
 # ---- broken laws
@@ -74,16 +71,10 @@ def _by_two(**changes: Any) -> Law:
 # ---- samplers
 
 
-def _public(counts: Counts, draws: int, seed: int) -> Iterable[Picks]:
-    rng, array = SeededRng(seed), np.asarray(counts)
-    for _ in range(draws):
-        yield mechanism(array, k=2, epsilon=EPSILON, rng=rng).items
-
-
 def _naive(counts: Counts, draws: int, seed: int, **changes: float) -> Iterable[Picks]:
     options: dict[str, Any] = {"k": 2, "epsilon": EPSILON, **changes}
     rng = np.random.default_rng(seed)
-    return map(tuple, gamma.naive_sample(counts, draws=draws, rng=rng, **options).tolist())
+    return rows(gamma.naive_sample(counts, draws=draws, rng=rng, **options))
 
 
 def _radius_each(counts: Counts, draws: int, seed: int) -> Iterable[Picks]:
@@ -92,7 +83,7 @@ def _radius_each(counts: Counts, draws: int, seed: int) -> Iterable[Picks]:
     chances = radius_law(len(counts), EPSILON)
     tau = rng.choice(chances.size, p=chances, size=(draws, len(counts)))
     noisy = np.asarray(counts) + (tau + 0.5) / 2 * rng.uniform(-1, 1, size=tau.shape)
-    return map(tuple, np.argsort(-noisy, axis=1)[:, :2].tolist())
+    return rows(np.argsort(-noisy, axis=1)[:, :2])
 
 
 def _ties_by_item(counts: Counts, draws: int, seed: int) -> Iterable[Picks]:
@@ -102,7 +93,7 @@ def _ties_by_item(counts: Counts, draws: int, seed: int) -> Iterable[Picks]:
     tau = rng.choice(chances.size, p=chances, size=draws)[:, None]
     noise = rng.integers(-tau, tau, size=(draws, len(counts)), endpoint=True)
     order = np.argsort(-(2 * np.asarray(counts) + noise), axis=1, kind="stable")
-    return map(tuple, order[:, :2].tolist())
+    return rows(order[:, :2])
 
 
 def _sampler(label: str, sampler: Any, *, sees: Law | None = None) -> SamplerCheck:
@@ -129,10 +120,6 @@ def _twin(seed: int) -> Picks:
     return gamma.sample(tapes.read(seed), counts.tolist(), k=k, rate=rate, monotone=monotone)
 
 
-def _tape_check(label: str, kernel: Callable[[int, TapeRng], Any], n: int) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "gamma",
     checks=(
@@ -154,20 +141,24 @@ ENTRY = Entry(
             items=ITEMS,
             max_count=2,
         ),
-        _sampler("gamma(), k=2", _public, sees=_law(2, epsilon=1.05 * EPSILON)),
-        _tape_check("gamma() and its twin on the same tapes", _kernel, 200),
+        _sampler(
+            "gamma(), k=2",
+            Public(partial(mechanism, k=2, epsilon=EPSILON)),
+            sees=_law(2, epsilon=1.05 * EPSILON),
+        ),
+        tapes.check("gamma() and its twin on the same tapes", _kernel, _twin, 200),
         _sampler("NumPy baseline, k=2", _naive, sees=_law(2, epsilon=1.05 * EPSILON)),
     ),
     broken=(
-        _not_private("noise 5% too small", _law(2, epsilon=1.05 * EPSILON)),
-        _not_private("the radius fixed to its mean", _with_radius(_mean_only())),
-        _not_private("(2 tau + 1)^(d - 1)", _with_radius(radius_law(ITEMS - 1, EPSILON))),
-        _not_private("a continuous radius, rounded down", _with_radius(_rounded_down())),
-        _not_private("sensitivity 2 charged as 1", _by_two(), max_count=2),
-        _not_private("noise of counts, scores that move both ways", _law(2), **BOTH_WAYS),
+        claimed("noise 5% too small", _law(2, epsilon=1.05 * EPSILON), EPSILON),
+        claimed("the radius fixed to its mean", _with_radius(_mean_only()), EPSILON),
+        claimed("(2 tau + 1)^(d - 1)", _with_radius(radius_law(ITEMS - 1, EPSILON)), EPSILON),
+        claimed("a continuous radius, rounded down", _with_radius(_rounded_down()), EPSILON),
+        claimed("sensitivity 2 charged as 1", _by_two(), EPSILON, max_count=2),
+        claimed("noise of counts, scores that move both ways", _law(2), EPSILON, **BOTH_WAYS),
         _sampler("noise 5% too small, drawn", partial(_naive, epsilon=1.05 * EPSILON)),
         _sampler("a radius for each item, drawn", _radius_each),
         _sampler("ties by item, drawn", _ties_by_item),
-        _tape_check("noise 1% too small, same tapes", partial(_kernel, epsilon=2.525), 100),
+        tapes.check("noise 1% too small, same tapes", partial(_kernel, epsilon=2.525), _twin, 100),
     ),
 )

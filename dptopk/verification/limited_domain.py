@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms.limited_domain import limited_domain as mechanism
 from dptopk.reference import limited_domain, peel
 from dptopk.reference.limited_domain import BOT, Outcome, movable
-from dptopk.release import Release
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
+from dptopk.verification.draws import Public, histogram_of, outcome_of
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import (
-    Entry,
-    PrivacyCheck,
-    Sampler,
-    SamplerCheck,
-    TapeCheck,
-)
+from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, claimed
 
 EPSILON_STEP = 1.0
 SCALE = 1 / EPSILON_STEP
@@ -155,7 +148,7 @@ def _best_k_bar(counts: Counts, *, k_bar_max: int) -> Mapping[Outcome, float]:
 
 
 def _not_private(label: str, law: Law, epsilon: Any, *, user: int | None = None) -> PrivacyCheck:
-    return PrivacyCheck(label, law, (Claim(epsilon, DELTA),), max_items_per_user=user)
+    return claimed(label, law, epsilon, DELTA, max_items_per_user=user)
 
 
 def _broken() -> Iterator[PrivacyCheck]:
@@ -255,38 +248,18 @@ def _private_k_bar_sampler(label: str, sampler: Sampler) -> SamplerCheck:
     return SamplerCheck(label, law, sampler, COUNTS, draws=DRAWS, seed=22)
 
 
-def outcome_of(release: Release) -> Outcome:
-    """Name the picks as the law does: labels are indices here."""
-    picks = release.labels if release.indices is None else release.indices.tolist()
-    return tuple(picks or ()) + (() if release.complete else (BOT,))
-
-
-def histogram_of(counts: Counts, *, known: bool) -> Histogram:
-    """As a known domain, or as the rows that an engine would return of an unknown one."""
-    if known:
-        return Histogram(np.asarray(counts))
-    rows = sorted((-count, i) for i, count in enumerate(counts) if count > 0)
-    return Histogram.truncated(
-        [-count for count, _ in rows], [i for _, i in rows], next_count=0, k_bar=len(counts)
+def _public(*, known: bool) -> Public:
+    options: dict[str, Any] = {"k": 2, "k_bar": 3, "delta": 2 * DELTA, "max_items_per_user": 1}
+    return Public(
+        partial(mechanism, epsilon_step=EPSILON_STEP, **options),
+        data=partial(histogram_of, known=known),
     )
 
 
-def _public(counts: Counts, draws: int, seed: int, *, known: bool = True) -> Iterator[Outcome]:
-    rng, h = SeededRng(seed), histogram_of(counts, known=known)
-    for _ in range(draws):
-        yield outcome_of(
-            mechanism(h, k=2, k_bar=3, epsilon_step=EPSILON_STEP, delta=2 * DELTA,
-                      max_items_per_user=1, rng=rng)
-        )  # fmt: skip
-
-
-def _public_private_k_bar(counts: Counts, draws: int, seed: int) -> Iterator[Outcome]:
-    rng = SeededRng(seed)
-    h = histogram_of(counts, known=True).truncate(3)
-    for _ in range(draws):
-        yield outcome_of(
-            mechanism(h, k=1, k_bar="private", epsilon_step=EPSILON_STEP, delta=2 * DELTA, rng=rng)
-        )
+PUBLIC_PRIVATE_K_BAR = Public(
+    partial(mechanism, k=1, k_bar="private", epsilon_step=EPSILON_STEP, delta=2 * DELTA),
+    data=lambda counts: histogram_of(counts, known=True).truncate(3),
+)
 
 
 # ---- tapes
@@ -299,17 +272,9 @@ def case_of(seed: int) -> tuple[Counts, bool, int, int]:
     return counts, seed % 2 == 0, k, k + seed % 11
 
 
-def rows_or_all(counts: Counts, *, known: bool, k_bar: int) -> Histogram:
-    """All counts; or the rows of an unknown domain, as if the LIMIT had been k_bar or more."""
-    h = histogram_of(counts, known=known)
-    if known or k_bar <= len(counts):
-        return h
-    return Histogram.truncated(h.counts, h.labels, next_count=0, k_bar=k_bar)
-
-
 def _kernel(seed: int, rng: TapeRng, *, lift: float = 1.0) -> Outcome:
     counts, known, k, k_bar = case_of(seed)
-    h = rows_or_all(counts, known=known, k_bar=k_bar)
+    h = histogram_of(counts, known=known, k_bar=k_bar)
     return outcome_of(
         mechanism(h, k=k, k_bar=k_bar, epsilon_step=0.3, delta=2 * DELTA / lift, rng=rng)
     )
@@ -331,7 +296,7 @@ def _twin(seed: int) -> Outcome:
 
 def _kernel_private_k_bar(seed: int, rng: TapeRng) -> tuple[int, Outcome]:
     counts, known, k, k_bar = case_of(seed)
-    h = rows_or_all(counts, known=known, k_bar=k_bar).truncate(k_bar)
+    h = histogram_of(counts, known=known, k_bar=k_bar).truncate(k_bar)
     release = mechanism(h, k=k, k_bar="private", epsilon_step=0.3, delta=2 * DELTA, rng=rng)
     return release.parameters["k_bar"], outcome_of(release)
 
@@ -346,27 +311,16 @@ def _twin_private_k_bar(seed: int) -> tuple[int, Outcome]:
     return chosen, _sample(seed, chosen)
 
 
-def _tape_check(
-    label: str,
-    kernel: Callable[[int, TapeRng], Any],
-    n: int,
-    twin: Callable[[int], Any] = _twin,
-) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "limited_domain",
     checks=(
         *_cases(),
         *_private_k_bar_cases(),
-        _sampler("limited_domain(), known domain", _public),
-        _sampler("limited_domain(), unknown domain", partial(_public, known=False)),
-        _private_k_bar_sampler("limited_domain(), private k_bar", _public_private_k_bar),
-        _tape_check("limited_domain() and its twin on the same tapes", _kernel, 300),
-        _tape_check(
-            "the same, private k_bar", _kernel_private_k_bar, 150, twin=_twin_private_k_bar
-        ),
+        _sampler("limited_domain(), known domain", _public(known=True)),
+        _sampler("limited_domain(), unknown domain", _public(known=False)),
+        _private_k_bar_sampler("limited_domain(), private k_bar", PUBLIC_PRIVATE_K_BAR),
+        tapes.check("limited_domain() and its twin on the same tapes", _kernel, _twin, 300),
+        tapes.check("the same, private k_bar", _kernel_private_k_bar, _twin_private_k_bar, 150),
         _sampler(
             "NumPy baseline, k=2, k_bar=3",
             _naive,
@@ -383,7 +337,7 @@ ENTRY = Entry(
         ),
         _sampler("BOT without noise, drawn", _bot_without_noise),
         _sampler("BOT left out of the outcome, drawn", _bot_left_out),
-        _tape_check("threshold too low, same tapes", partial(_kernel, lift=0.5), 100),
+        tapes.check("threshold too low, same tapes", partial(_kernel, lift=0.5), _twin, 100),
         _private_k_bar_sampler(
             "private k_bar prefers the highest threshold, drawn",
             partial(_naive_private_k_bar, sign=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -18,22 +18,12 @@ from dptopk.reference import limited_domain_laplace as reference
 from dptopk.reference.limited_domain import BOT, Outcome, cut, movable
 from dptopk.reference.peel import plackett_luce
 from dptopk.release import Release
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
-from dptopk.verification.limited_domain import (
-    case_of,
-    histogram_of,
-    outcome_of,
-    rows_or_all,
-)
+from dptopk.verification.draws import Public, histogram_of, outcome_of
+from dptopk.verification.limited_domain import case_of
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import (
-    Entry,
-    PrivacyCheck,
-    Sampler,
-    SamplerCheck,
-    TapeCheck,
-)
+from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, claimed
 
 EPSILON_STEP = 1.0
 SCALE = 1 / EPSILON_STEP
@@ -145,7 +135,7 @@ def _ties_by_rank(counts: Counts) -> dict[Any, float]:
 
 
 def _not_private(label: str, law: Law, epsilon: float, user: int, delta: float) -> PrivacyCheck:
-    return PrivacyCheck(label, law, (Claim(epsilon, delta),), max_items_per_user=user)
+    return claimed(label, law, epsilon, delta, max_items_per_user=user)
 
 
 def _broken() -> Iterator[PrivacyCheck]:
@@ -167,7 +157,7 @@ def _counts_not_private(
     label: str, law: Law, steps: float, user: int, delta: float
 ) -> PrivacyCheck:
     label = f"noisy counts, {label}"
-    return PrivacyCheck(label, law, (Claim(steps / SHARP, delta),), **FEW, max_items_per_user=user)
+    return claimed(label, law, steps / SHARP, delta, **FEW, max_items_per_user=user)
 
 
 def _counts_broken() -> Iterator[PrivacyCheck]:
@@ -231,23 +221,22 @@ def _ties_by_position(counts: Counts, draws: int, seed: int) -> Iterator[Any]:
         yield (*picks, *((BOT,) * (len(picks) < 2)))
 
 
-def _public(counts: Counts, draws: int, seed: int, *, known: bool = True) -> Iterator[Outcome]:
-    rng, h = SeededRng(seed), histogram_of(counts, known=known)
-    for _ in range(draws):
-        yield outcome_of(
-            mechanism(h, k=2, k_bar=3, epsilon_step=EPSILON_STEP, delta=_delta(1),
-                      max_items_per_user=1, rng=rng)
-        )  # fmt: skip
+def _public(*, known: bool) -> Public:
+    options: dict[str, Any] = {"k": 2, "k_bar": 3, "delta": _delta(1), "max_items_per_user": 1}
+    return Public(
+        partial(mechanism, epsilon_step=EPSILON_STEP, **options),
+        data=partial(histogram_of, known=known),
+    )
 
 
-def _public_counts(counts: Counts, draws: int, seed: int, *, known: bool = True) -> Iterator[Any]:
-    rng, h = SeededRng(seed), histogram_of(counts, known=known)
+def _public_counts(*, known: bool) -> Public:
     delta = _counts_delta(1, scale_of(1 / SHARP)) * (1 + 1e-9)
-    for _ in range(draws):
-        yield _with_counts(
-            mechanism(h, k=2, k_bar=3, epsilon_step=1 / SHARP, delta=delta,
-                      max_items_per_user=1, release_counts=True, rng=rng)
-        )  # fmt: skip
+    options: dict[str, Any] = {"k": 2, "k_bar": 3, "delta": delta, "max_items_per_user": 1}
+    return Public(
+        partial(mechanism, epsilon_step=1 / SHARP, release_counts=True, **options),
+        _with_counts,
+        partial(histogram_of, known=known),
+    )
 
 
 def _with_counts(release: Release) -> tuple[Any, ...]:
@@ -274,7 +263,7 @@ def _counts_sampler(
 
 def _run(seed: int, rng: TapeRng, *, lift: float = 1.0, **options: Any) -> Release:
     counts, known, k, k_bar = case_of(seed)
-    h = rows_or_all(counts, known=known, k_bar=k_bar)
+    h = histogram_of(counts, known=known, k_bar=k_bar)
     return mechanism(
         h, k=k, k_bar=k_bar, epsilon_step=0.3, delta=DELTA / lift, max_items_per_user=1 + seed % 3,
         rng=rng, **options,
@@ -313,15 +302,6 @@ def _counts_twin(seed: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _tape_check(
-    label: str,
-    kernel: Callable[[int, TapeRng], Any],
-    n: int,
-    twin: Callable[[int], Any] = _twin,
-) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), twin, tapes.seeds(n))
-
-
 NARROW, COUNTS_NARROW = (
     _law(2, 3, 1, known=True, scale=0.95 * SCALE),
     _counts_law(2, 3, known=True, scale=0.95 * SHARP),
@@ -332,19 +312,19 @@ ENTRY = Entry(
     checks=(
         *_cases(),
         *_counts_cases(),
-        _sampler("limited_domain_laplace(), known domain", _public, sees=NARROW),
-        _sampler("limited_domain_laplace(), unknown domain", partial(_public, known=False)),
+        _sampler("limited_domain_laplace(), known domain", _public(known=True), sees=NARROW),
+        _sampler("limited_domain_laplace(), unknown domain", _public(known=False)),
         _counts_sampler(
-            "limited_domain_laplace(), noisy counts", _public_counts, sees=COUNTS_NARROW
+            "limited_domain_laplace(), noisy counts", _public_counts(known=True), sees=COUNTS_NARROW
         ),
         _counts_sampler(
             "the same, unknown domain",
-            partial(_public_counts, known=False),
+            _public_counts(known=False),
             sees=COUNTS_NARROW,
             seed=25,
         ),
-        _tape_check("limited_domain_laplace() and its twin on the same tapes", _kernel, 300),
-        _tape_check("the same, noisy counts", _counts_kernel, 300, twin=_counts_twin),
+        tapes.check("limited_domain_laplace() and its twin on the same tapes", _kernel, _twin, 300),
+        tapes.check("the same, noisy counts", _counts_kernel, _counts_twin, 300),
         _sampler("NumPy baseline, k=2, k_bar=3", _naive, sees=NARROW),
         _counts_sampler(
             "NumPy baseline with noisy counts, k=2, k_bar=3", _naive_counts, sees=COUNTS_NARROW
@@ -363,12 +343,12 @@ ENTRY = Entry(
             "noisy counts, BOT loses ties, drawn", partial(_naive_counts, threshold=LIFT - 1)
         ),
         _counts_sampler("noisy counts, ties by position, drawn", _ties_by_position),
-        _tape_check("threshold too low, same tapes", partial(_kernel, lift=0.5), 100),
-        _tape_check(
+        tapes.check("threshold too low, same tapes", partial(_kernel, lift=0.5), _twin, 100),
+        tapes.check(
             "noisy counts, threshold too low, same tapes",
             partial(_counts_kernel, lift=0.5),
+            _counts_twin,
             100,
-            twin=_counts_twin,
         ),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck
 
 DELTA = 0.01
 DRAWS = 400_000  # of one integer; 100,000 through the public function
@@ -195,10 +195,6 @@ def _twin(seed: int) -> list[int]:
     return [count + x for count, x in zip(counts, drawn, strict=True)]
 
 
-def _tape_check(label: str, kernel: Callable[[int, TapeRng], Any], n: int) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "noisy_counts",
     checks=(
@@ -248,7 +244,7 @@ ENTRY = Entry(
             sees=True,
         ),
         *_each("NumPy baseline", _naive, sees=True),
-        _tape_check("noisy_counts() and its twin on the same tapes", _kernel, 300),
+        tapes.check("noisy_counts() and its twin on the same tapes", _kernel, _twin, 300),
     ),
     broken=(
         _private("noise 5% too small", _laplace(2, 2, epsilon=1.0, factor=0.95), Claim(1.0), 2),
@@ -296,6 +292,6 @@ ENTRY = Entry(
             "laplace",
             1.0,
         ),
-        _tape_check("noise 1% too small, same tapes", partial(_kernel, factor=1.01), 100),
+        tapes.check("noise 1% too small, same tapes", partial(_kernel, factor=1.01), _twin, 100),
     ),
 )

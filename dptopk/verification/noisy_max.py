@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,10 +13,11 @@ import numpy as np
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms.noisy_max import noisy_max as mechanism
 from dptopk.reference import noisy_max
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import UNIT, Public, floats, rows
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, claimed
 
 EPSILON = 1.0
 NOISES = ("exponential", "gumbel", "laplace")
@@ -43,10 +44,6 @@ def _private() -> Iterator[PrivacyCheck]:
         )
 
 
-def _not_private(label: str, law: Law, *, monotone: bool = True) -> PrivacyCheck:
-    return PrivacyCheck(label, law, (Claim(EPSILON),), monotone=monotone)
-
-
 def _least_of_sums(counts: Counts) -> dict[Any, float]:
     """Report the least of count + exponential noise: the noise on the wrong side.
 
@@ -71,35 +68,13 @@ def _naive(
     # Not the words that SeededRng(seed) draws.
     rng, options = np.random.default_rng([seed, 1]), {"scale": 1 / EPSILON, **changes}
     picks = noisy_max.naive_sample(counts, draws=draws, rng=rng, noise=noise, **options)
-    return map(tuple, picks.tolist())
+    return rows(picks)
 
 
 def _noise_kept(counts: Counts, draws: int, seed: int) -> Iterable[tuple[int, ...]]:
     """One draw of noise for every thousand picks."""
     drawn = _naive(counts, draws // 1000, seed)
     return itertools.chain.from_iterable([pick] * 1000 for pick in drawn)
-
-
-def _public(
-    counts: Counts,
-    draws: int,
-    seed: int,
-    *,
-    noise: str,
-    largest: bool = True,
-    monotone: bool = True,
-    unit: float | None = None,
-) -> Iterable[tuple[int, ...]]:
-    """Draw from counts; or from scores of sensitivity `unit`, in floats of that unit."""
-    rng, array = SeededRng(seed), np.asarray(counts)
-    if unit is not None:
-        array = array * unit
-    epsilon = EPSILON if monotone else 2 * EPSILON
-    for _ in range(draws):
-        yield mechanism(
-            array, epsilon=epsilon, noise=noise, largest=largest, sensitivity=unit or 1.0,
-            monotone=monotone, rng=rng,
-        ).items  # fmt: skip
 
 
 def _sampler(
@@ -129,14 +104,7 @@ def _case(seed: int) -> tuple[np.ndarray, dict[str, Any]]:
     counts = tapes.counts(seed)
     if seed % 5:  # few items that lie close: where one noise picks other than another
         counts = counts[:4] % 8
-    kind = seed // 12 % 4
-    if kind == 1:
-        return counts.astype(np.uint64), options
-    if kind == 2:
-        return counts * 0.37 - 11.0, options
-    if kind == 3 and not options["monotone"]:
-        return counts - 2**62, options
-    return counts, options
+    return tapes.as_scores(counts, seed, monotone=bool(options["monotone"])), options
 
 
 def _kernel(seed: int, rng: TapeRng, *, epsilon: float = 0.3, **changes: Any) -> tuple[int, ...]:
@@ -151,45 +119,61 @@ def _twin(seed: int) -> tuple[int, ...]:
     return noisy_max.sample(tapes.read(seed), numbers, scale=scale, **options)
 
 
-def _tape_check(label: str, kernel: Callable[[int, TapeRng], Any], n: int) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "noisy_max",
     checks=(
         *_private(),
         *(
-            _sampler(f"noisy_max(), {n}", partial(_public, noise=n), noise=n, power=True)
+            _sampler(
+                f"noisy_max(), {n}",
+                Public(partial(mechanism, epsilon=EPSILON, noise=n)),
+                noise=n,
+                power=True,
+            )
             for n in NOISES
         ),
         _sampler(
             "noisy_max(), least of floats, general",
-            partial(_public, noise="exponential", largest=False, monotone=False, unit=0.1),
+            Public(
+                partial(
+                    mechanism,
+                    epsilon=2 * EPSILON,
+                    noise="exponential",
+                    largest=False,
+                    sensitivity=UNIT,
+                    monotone=False,
+                ),
+                data=floats,
+            ),
             largest=False,
             power=True,
         ),
-        _tape_check("noisy_max() and its twin on the same tapes", _kernel, 480),
+        tapes.check("noisy_max() and its twin on the same tapes", _kernel, _twin, 480),
         *(
             _sampler(f"NumPy baseline, {n}", partial(_naive, noise=n), noise=n, power=True)
             for n in NOISES
         ),
     ),
     broken=(
-        *(_not_private(f"{n} noise 5% too small", _law(n, scale=0.95 / EPSILON)) for n in NOISES),
         *(
-            _not_private(f"{n} noise for counts, on general scores", _law(n), monotone=False)
+            claimed(f"{n} noise 5% too small", _law(n, scale=0.95 / EPSILON), EPSILON)
             for n in NOISES
         ),
-        _not_private("half the noise: scale 1 / (2 epsilon)", _law("exponential", scale=0.5)),
-        _not_private("least of the sums with exponential noise", _least_of_sums),
+        *(
+            claimed(f"{n} noise for counts, on general scores", _law(n), EPSILON, monotone=False)
+            for n in NOISES
+        ),
+        claimed("half the noise: scale 1 / (2 epsilon)", _law("exponential", scale=0.5), EPSILON),
+        claimed("least of the sums with exponential noise", _least_of_sums, EPSILON),
         _sampler("noise 5% too small, drawn", partial(_naive, scale=0.95 / EPSILON)),
         _sampler("Gumbel noise for exponential, drawn", partial(_naive, noise="gumbel")),
         _sampler("Laplace noise for exponential, drawn", partial(_naive, noise="laplace")),
         _sampler("noise kept for a thousand picks, drawn", _noise_kept),
         _sampler("the least for the largest, drawn", partial(_naive, largest=False)),
-        _tape_check("noise 20% too small, same tapes", partial(_kernel, epsilon=0.375), 480),
-        _tape_check("Gumbel noise always, same tapes", partial(_kernel, noise="gumbel"), 480),
-        _tape_check("half the noise, same tapes", partial(_kernel, epsilon=0.6), 480),
+        tapes.check("noise 20% too small, same tapes", partial(_kernel, epsilon=0.375), _twin, 480),
+        tapes.check(
+            "Gumbel noise always, same tapes", partial(_kernel, noise="gumbel"), _twin, 480
+        ),
+        tapes.check("half the noise, same tapes", partial(_kernel, epsilon=0.6), _twin, 480),
     ),
 )

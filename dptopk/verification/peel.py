@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -11,11 +11,12 @@ import numpy as np
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms.peel import peel as mechanism
 from dptopk.reference import limited_domain, peel
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
+from dptopk.verification.draws import Public, put_back, rows
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, claimed
 
 EPSILON_STEP = 1.0
 COUNTS = (3, 2, 1, 0)
@@ -41,10 +42,6 @@ def _private(k: int) -> PrivacyCheck:
     )
 
 
-def _not_private(label: str, law: Law, k: int) -> PrivacyCheck:
-    return PrivacyCheck(label, law, (Claim(k * EPSILON_STEP),))
-
-
 def _pick_among(items: list[int], counts: Counts) -> dict[Any, float]:
     logits = {i: counts[i] * EPSILON_STEP for i in items}
     return peel.plackett_luce(logits, 1) if items else {(): 1.0}
@@ -65,34 +62,25 @@ def _naive(
 ) -> Iterable[tuple[int, ...]]:
     rng = np.random.default_rng(seed)
     picks = peel.naive_sample(counts, k=k, scale=scale, draws=draws, rng=rng)
-    return map(tuple, picks.tolist())
+    return rows(picks)
 
 
 def _in_item_order(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
     return (tuple(sorted(picks)) for picks in _naive(counts, draws, seed, k=k))
 
 
-def _with_repeats(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
-    """Fresh draws that do not take an item out: the same item twice."""
-    columns = [list(_naive(counts, draws, seed + j, k=1)) for j in range(k)]
-    return (sum(row, ()) for row in zip(*columns, strict=True))
-
-
 def _laplace(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
     noise = np.random.default_rng(seed).laplace(size=(draws, len(counts)))
-    return map(tuple, np.argsort(-(np.asarray(counts) + noise), axis=1)[:, :k].tolist())
+    return rows(np.argsort(-(np.asarray(counts) + noise), axis=1)[:, :k])
 
 
 def _sampler(label: str, sampler: Any, *, sees: Law | None = None) -> SamplerCheck:
-    return SamplerCheck(
-        label, _law(2), partial(sampler, k=2), COUNTS, draws=DRAWS, seed=20, sees=sees
-    )
+    return SamplerCheck(label, _law(2), sampler, COUNTS, draws=DRAWS, seed=20, sees=sees)
 
 
-def _public(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
-    rng, array = SeededRng(seed), np.asarray(counts)
-    for _ in range(draws):
-        yield mechanism(array, k=k, epsilon_step=EPSILON_STEP, rng=rng).items
+def _drawn(label: str, sampler: Any) -> SamplerCheck:
+    """Check a broken twin."""
+    return _sampler(f"{label}, drawn", partial(sampler, k=2))
 
 
 # ---- tapes
@@ -110,28 +98,30 @@ def _twin(seed: int) -> tuple[int, ...]:
     return peel.sample(tapes.read(seed), counts, k=k, scale=scale_of(0.3))
 
 
-def _tape_check(label: str, kernel: Callable[[int, TapeRng], Any], n: int) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "peel",
     checks=(
         *(_private(k) for k in (1, 2, 3)),
-        _sampler("peel(), k=2", _public, sees=_law(2, scale=0.95)),
-        _tape_check("peel() and its twin on the same tapes", _kernel, 300),
-        _sampler("NumPy baseline, k=2", _naive, sees=_law(2, scale=0.95)),
+        _sampler(
+            "peel(), k=2",
+            Public(partial(mechanism, k=2, epsilon_step=EPSILON_STEP)),
+            sees=_law(2, scale=0.95),
+        ),
+        tapes.check("peel() and its twin on the same tapes", _kernel, _twin, 300),
+        _sampler("NumPy baseline, k=2", partial(_naive, k=2), sees=_law(2, scale=0.95)),
     ),
     broken=(
-        _not_private("noise 5% too small", _law(2, scale=0.95 / EPSILON_STEP), 2),
-        _not_private("half the noise: scale 1 / (2 epsilon)", _law(2, scale=0.5), 2),
-        _not_private("one pick not charged", _law(2), 1),
-        _not_private("domain read off the data", _items_seen, 1),
-        _not_private("domain cut to the top 2", _top_two, 1),
-        _sampler("noise 5% too small, drawn", partial(_naive, scale=0.95)),
-        _sampler("Laplace noise, drawn", _laplace),
-        _sampler("order lost, drawn", _in_item_order),
-        _sampler("items put back, drawn", _with_repeats),
-        _tape_check("noise 1% too small, same tapes", partial(_kernel, epsilon_step=0.303), 100),
+        claimed("noise 5% too small", _law(2, scale=0.95 / EPSILON_STEP), 2 * EPSILON_STEP),
+        claimed("half the noise: scale 1 / (2 epsilon)", _law(2, scale=0.5), 2 * EPSILON_STEP),
+        claimed("one pick not charged", _law(2), EPSILON_STEP),
+        claimed("domain read off the data", _items_seen, EPSILON_STEP),
+        claimed("domain cut to the top 2", _top_two, EPSILON_STEP),
+        _drawn("noise 5% too small", partial(_naive, scale=0.95)),
+        _drawn("Laplace noise", _laplace),
+        _drawn("order lost", _in_item_order),
+        _drawn("items put back", partial(put_back, _naive)),
+        tapes.check(
+            "noise 1% too small, same tapes", partial(_kernel, epsilon_step=0.303), _twin, 100
+        ),
     ),
 )

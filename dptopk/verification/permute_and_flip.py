@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,17 +17,12 @@ from dptopk.mechanisms.permute_and_flip import permute_and_flip as mechanism
 from dptopk.reference import peel, permute_and_flip
 from dptopk.reference.noisy_max import turned
 from dptopk.reference.race import Field, race
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
+from dptopk.verification.draws import UNIT, Public, floats, put_back, rows
 from dptopk.verification.privacy import Claim, Counts, Law, Table
-from dptopk.verification.registry import (
-    Entry,
-    PrivacyCheck,
-    SamplerCheck,
-    TapeCheck,
-    Verdict,
-)
+from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, Verdict, claimed
 
 EPSILON_STEP = 1.0
 SCALE = 1 / EPSILON_STEP
@@ -102,13 +97,6 @@ def _in_item_order(counts: Counts) -> dict[Any, float]:
     return chances
 
 
-def _not_private(
-    label: str, law: Law, k: int, *, epsilon: float | None = None, monotone: bool = True
-) -> PrivacyCheck:
-    claim = Claim(k * EPSILON_STEP if epsilon is None else epsilon)
-    return PrivacyCheck(label, law, (claim,), monotone=monotone)
-
-
 def _as_if_bounded_range() -> Iterator[PrivacyCheck]:
     """Claim for k picks what k bounded-range steps of their epsilon compose to."""
     for k in (1, 2, 3):
@@ -129,13 +117,13 @@ def _naive(
     # Not the words that SeededRng(seed) draws.
     rng, options = np.random.default_rng([seed, 1]), {"scale": SCALE, **changes}
     picks = permute_and_flip.naive_sample(counts, k=k, draws=draws, rng=rng, **options)
-    return map(tuple, picks.tolist())
+    return rows(picks)
 
 
 def _one_draw(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
     """Take the k largest of one draw of exponential noise."""
     noise = np.random.default_rng(seed).exponential(scale=SCALE, size=(draws, len(counts)))
-    return map(tuple, np.argsort(-(np.asarray(counts) + noise), axis=1)[:, :k].tolist())
+    return rows(np.argsort(-(np.asarray(counts) + noise), axis=1)[:, :k])
 
 
 def _coins_kept(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
@@ -154,43 +142,25 @@ def _coins_kept(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tu
 
 def _gumbel(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
     rng = np.random.default_rng(seed)
-    return map(tuple, peel.naive_sample(counts, k=k, scale=SCALE, draws=draws, rng=rng).tolist())
+    return rows(peel.naive_sample(counts, k=k, scale=SCALE, draws=draws, rng=rng))
 
 
-def _put_back(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[int, ...]]:
-    columns = [list(_naive(counts, draws, seed + j, k=1)) for j in range(k)]
-    return (sum(row, ()) for row in zip(*columns, strict=True))
-
-
-def _public(
-    counts: Counts,
-    draws: int,
-    seed: int,
-    *,
-    k: int,
-    largest: bool = True,
-    monotone: bool = True,
-    unit: float | None = None,
-) -> Iterable[tuple[int, ...]]:
-    """Draw from counts; or from scores of sensitivity `unit`, in floats of that unit."""
-    rng, array = SeededRng(seed), np.asarray(counts)
-    if unit is not None:
-        array = array * unit
-    step = EPSILON_STEP if monotone else 2 * EPSILON_STEP
-    for _ in range(draws):
-        yield mechanism(
-            array, k=k, epsilon_step=step, largest=largest, sensitivity=unit or 1.0,
-            monotone=monotone, rng=rng,
-        ).items  # fmt: skip
+def _public(k: int) -> Public:
+    return Public(partial(mechanism, k=k, epsilon_step=EPSILON_STEP))
 
 
 def _sampler(
     label: str, sampler: Any, *, k: int = 2, largest: bool = True, power: bool = False
 ) -> SamplerCheck:
     return SamplerCheck(
-        label, _law(k, largest=largest), partial(sampler, k=k), COUNTS, draws=DRAWS, seed=24,
+        label, _law(k, largest=largest), sampler, COUNTS, draws=DRAWS, seed=24,
         sees=_law(k, largest=largest, scale=0.95 * SCALE) if power else None,
     )  # fmt: skip
+
+
+def _drawn(label: str, sampler: Any) -> SamplerCheck:
+    """Check a broken twin of two picks."""
+    return _sampler(label, partial(sampler, k=2))
 
 
 # ---- tapes
@@ -204,14 +174,7 @@ def _case(seed: int) -> tuple[np.ndarray, dict[str, Any]]:
         "largest": seed // 3 % 2 == 0,
         "monotone": seed // 6 % 2 == 0,
     }
-    kind = seed // 12 % 4
-    if kind == 1:
-        return counts.astype(np.uint64), options
-    if kind == 2:
-        return counts * 0.37 - 11.0, options
-    if kind == 3 and not options["monotone"]:
-        return counts - 2**62, options
-    return counts, options
+    return tapes.as_scores(counts, seed, monotone=bool(options["monotone"])), options
 
 
 def _kernel(seed: int, rng: TapeRng, *, step: float = 0.3, **changes: Any) -> tuple[int, ...]:
@@ -235,15 +198,6 @@ def _one_draw_twin(seed: int) -> tuple[int, ...]:
     return tuple(race(tapes.read(seed), field, k=options["k"], scale=scale, noise="exponential"))
 
 
-def _tape_check(
-    label: str,
-    kernel: Callable[[int, TapeRng], Any],
-    n: int,
-    twin: Callable[[int], Any] = _twin,
-) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "permute_and_flip",
     checks=(
@@ -253,34 +207,49 @@ ENTRY = Entry(
             for k in (1, 2, 3)
         ),
         BeyondRange("one pick is not bounded-range", _law(1), EPSILON_STEP),
-        *(_sampler(f"permute_and_flip(), k={k}", _public, k=k, power=True) for k in (1, 2, 3)),
+        *(_sampler(f"permute_and_flip(), k={k}", _public(k), k=k, power=True) for k in (1, 2, 3)),
         _sampler(
             "permute_and_flip(), least of floats, general",
-            partial(_public, largest=False, monotone=False, unit=0.1),
+            Public(
+                partial(
+                    mechanism,
+                    k=2,
+                    epsilon_step=2 * EPSILON_STEP,
+                    largest=False,
+                    sensitivity=UNIT,
+                    monotone=False,
+                ),
+                data=floats,
+            ),
             largest=False,
             power=True,
         ),
-        _tape_check("permute_and_flip() and its twin on the same tapes", _kernel, 300),
-        *(_sampler(f"permutation and coins, k={k}", _naive, k=k, power=True) for k in (1, 2, 3)),
+        tapes.check("permute_and_flip() and its twin on the same tapes", _kernel, _twin, 300),
+        *(
+            _sampler(f"permutation and coins, k={k}", partial(_naive, k=k), k=k, power=True)
+            for k in (1, 2, 3)
+        ),
     ),
     broken=(
-        _not_private("noise 5% too small", _law(2, scale=0.95 * SCALE), 2),
-        _not_private("coins of exp(2 (score - largest) / scale)", _law(1, scale=SCALE / 2), 1),
-        _not_private("scale for counts, on general scores", _law(1), 1, monotone=False),
-        _not_private("the same, k=2", _law(2), 2, monotone=False),
-        _not_private("one pick not charged", _law(2), 2, epsilon=EPSILON_STEP),
-        _not_private("coins tossed in item order", _in_item_order, 1),
+        claimed("noise 5% too small", _law(2, scale=0.95 * SCALE), 2 * EPSILON_STEP),
+        claimed(
+            "coins of exp(2 (score - largest) / scale)", _law(1, scale=SCALE / 2), EPSILON_STEP
+        ),
+        claimed("scale for counts, on general scores", _law(1), EPSILON_STEP, monotone=False),
+        claimed("the same, k=2", _law(2), 2 * EPSILON_STEP, monotone=False),
+        claimed("one pick not charged", _law(2), EPSILON_STEP),
+        claimed("coins tossed in item order", _in_item_order, EPSILON_STEP),
         *_as_if_bounded_range(),
         BeyondRange(
             "Gumbel noise, which is bounded-range", partial(peel.law, k=1, scale=SCALE), 1.0
         ),
-        _sampler("one draw of exponential noise for two picks", _one_draw),
-        _sampler("permutation and coins kept for two picks", _coins_kept),
-        _sampler("Gumbel noise, drawn", _gumbel),
-        _sampler("noise 5% too small, drawn", partial(_naive, scale=0.95 * SCALE)),
-        _sampler("items put back, drawn", _put_back),
-        _sampler("the least for the largest, drawn", partial(_naive, largest=False)),
-        _tape_check("noise 1% too small, same tapes", partial(_kernel, step=0.303), 300),
-        _tape_check("one draw of noise, same tapes", _kernel, 100, twin=_one_draw_twin),
+        _drawn("one draw of exponential noise for two picks", _one_draw),
+        _drawn("permutation and coins kept for two picks", _coins_kept),
+        _drawn("Gumbel noise, drawn", _gumbel),
+        _drawn("noise 5% too small, drawn", partial(_naive, scale=0.95 * SCALE)),
+        _drawn("items put back, drawn", partial(put_back, _naive)),
+        _drawn("the least for the largest, drawn", partial(_naive, largest=False)),
+        tapes.check("noise 1% too small, same tapes", partial(_kernel, step=0.303), _twin, 300),
+        tapes.check("one draw of noise, same tapes", _kernel, _one_draw_twin, 100),
     ),
 )

@@ -22,7 +22,7 @@ from dptopk.ranking.table import checked_table
 from dptopk.reference import ranking
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
-from dptopk.verification.registry import Entry, SamplerCheck, TapeCheck, Verdict
+from dptopk.verification.registry import Entry, SamplerCheck, Verdict
 
 EPSILON = 1.0
 SLACK = 2.0**-10  # what the grid may add to the noise
@@ -276,10 +276,6 @@ def _twin(seed: int) -> Any:
     return ranking.sample(tapes.read(seed), pi, k=plan.k, grid=plan.grid, scale=plan.scale)
 
 
-def _tape_check(label: str, kernel: Callable[[int, TapeRng], Any], n: int) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
-
-
 def _sampler(
     label: str, sampler: Callable[..., Iterable[Any]], *, sees: bool = False
 ) -> SamplerCheck:
@@ -323,7 +319,7 @@ ENTRY = Entry(
             for k in (1, 2)
         ),
         _sampler("rank_pairs(), k=2 of 4", _public, sees=True),
-        _tape_check("rank_pairs() and its twin on the same tapes", _kernel, 200),
+        tapes.check("rank_pairs() and its twin on the same tapes", _kernel, _twin, 200),
     ),
     broken=(
         *_wrong("s without the 2", FOUR, RIGHT / 2),
@@ -337,6 +333,6 @@ ENTRY = Entry(
                       largest=True),
         DistanceCheck("restarts: half of the bound", RING, RESTART, factor=0.5),
         _sampler("noise 20% too small, drawn", partial(_public, epsilon=0.5 / 0.8)),
-        _tape_check("noise 1% too small, same tapes", partial(_kernel, factor=1.01), 50),
+        tapes.check("noise 1% too small, same tapes", partial(_kernel, factor=1.01), _twin, 50),
     ),
 )  # fmt: skip

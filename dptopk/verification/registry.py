@@ -65,6 +65,13 @@ class PrivacyCheck:
         return privacy.holds(claim, worst) and privacy.tightness(claim, worst) >= claim.attains
 
 
+def claimed(
+    label: str, law: Law, epsilon: Any, delta: float = 0.0, attains: float = 0.0, **domain: Any
+) -> PrivacyCheck:
+    """Check one claim; `domain` goes to `PrivacyCheck` (items, max_count, monotone, ...)."""
+    return PrivacyCheck(label, law, (Claim(epsilon, delta, attains),), **domain)
+
+
 @dataclass(frozen=True)
 class SamplerCheck:
     """Draws of the public function against the exact law, on one histogram."""

@@ -29,7 +29,7 @@ from dptopk.rng import SeededRng, TapeRng
 from dptopk.session import Session, Terms
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
-from dptopk.verification.limited_domain import histogram_of, outcome_of
+from dptopk.verification.draws import histogram_of, outcome_of
 from dptopk.verification.privacy import ABSOLUTE, RELATIVE, Array, Counts, Law, Table
 from dptopk.verification.registry import Entry, Sampler, SamplerCheck, TapeCheck, Verdict
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dptopk import _core
 from dptopk.reference.race import Tape
 from dptopk.rng import TapeRng
+from dptopk.verification.registry import TapeCheck
 
 WORDS = 512
 LEVELS = ("portable", "AVX2", "AVX-512")
@@ -75,6 +76,29 @@ def at_levels(
     kernels = {LEVELS[level]: bind(level, 1.0) for level in range(best + 1)}
     kernels["exact replay"] = bind(best, 2.0**45)
     return kernels
+
+
+def check(
+    label: str,
+    kernel: Callable[[int, TapeRng], Any],
+    reference: Callable[[int], Any],
+    n: int,
+) -> TapeCheck:
+    """Compare ``kernel(seed, rng)`` with ``reference(seed)`` on the first n tapes."""
+    return TapeCheck(label, at_levels(kernel), reference, seeds(n))
+
+
+def as_scores(counts: npt.NDArray[Any], seed: int, *, monotone: bool) -> npt.NDArray[Any]:
+    """Return the counts of a tape as they are, unsigned, as floats, or far below 0.
+
+    Counts that a user moves one way are never below 0.
+    """
+    kind = seed // 12 % 4
+    if kind == 1:
+        return counts.astype(np.uint64)
+    if kind == 2:
+        return counts * 0.37 - 11.0
+    return counts - 2**62 if kind == 3 and not monotone else counts
 
 
 def seeds(n: int) -> Callable[[], Iterator[int]]:
