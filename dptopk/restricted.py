@@ -222,12 +222,23 @@ def restricted(
     )
 
 
-def restricted_gumbel(counts: Any, *, k: int, epsilon: float, delta: float, **more: Any) -> Release:
+def restricted_gumbel(
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    mechanism_epsilon: float | None = None,
+    mechanism_delta: float | None = None,
+    tail: str = "exact",
+    rng: Any = None,
+) -> Release:
     """Pick up to k items by Gumbel noise among the top k_bar: `peel` by way of `restricted`.
 
     Parameters
     ----------
-    counts, k, epsilon, delta, **more
+    counts, k, epsilon, delta, k_bar, mechanism_epsilon, mechanism_delta, tail, rng
         As in `restricted`.
 
     Returns
@@ -249,7 +260,18 @@ def restricted_gumbel(counts: Any, *, k: int, epsilon: float, delta: float, **mo
     >>> dp.restricted_gumbel([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6).items
     (1, 2)
     """
-    return restricted("peel", counts, k=k, epsilon=epsilon, delta=delta, **more)
+    return restricted(
+        "peel",
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        k_bar=k_bar,
+        mechanism_epsilon=mechanism_epsilon,
+        mechanism_delta=mechanism_delta,
+        tail=tail,
+        rng=rng,
+    )
 
 
 def restricted_oneshot(
@@ -260,13 +282,17 @@ def restricted_oneshot(
     delta: float,
     noise: str = "exponential",
     max_items_per_user: int | None = None,
-    **more: Any,
+    k_bar: int | None = None,
+    mechanism_epsilon: float | None = None,
+    mechanism_delta: float | None = None,
+    tail: str = "exact",
+    rng: Any = None,
 ) -> Release:
     """Pick a set of up to k items among the top k_bar: `oneshot` by way of `restricted`.
 
     Parameters
     ----------
-    counts, k, epsilon, delta, **more
+    counts, k, epsilon, delta, k_bar, mechanism_epsilon, mechanism_delta, tail, rng
         As in `restricted`.
     noise : {"exponential", "laplace", "gaussian"}
         As in `oneshot`.
@@ -290,17 +316,38 @@ def restricted_oneshot(
     ((1, 2), False)
     """
     options = {"noise": noise, "max_items_per_user": max_items_per_user}
-    return restricted("oneshot", counts, k=k, epsilon=epsilon, delta=delta, options=options, **more)
+    return restricted(
+        "oneshot",
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        options=options,
+        k_bar=k_bar,
+        mechanism_epsilon=mechanism_epsilon,
+        mechanism_delta=mechanism_delta,
+        tail=tail,
+        rng=rng,
+    )
 
 
 def restricted_permute_and_flip(
-    counts: Any, *, k: int, epsilon: float, delta: float, **more: Any
+    counts: Any,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    mechanism_epsilon: float | None = None,
+    mechanism_delta: float | None = None,
+    tail: str = "exact",
+    rng: Any = None,
 ) -> Release:
     """Pick up to k items among the top k_bar: `permute_and_flip` by way of `restricted`.
 
     Parameters
     ----------
-    counts, k, epsilon, delta, **more
+    counts, k, epsilon, delta, k_bar, mechanism_epsilon, mechanism_delta, tail, rng
         As in `restricted`.
 
     Returns
@@ -319,7 +366,18 @@ def restricted_permute_and_flip(
     >>> dp.restricted_permute_and_flip([3, 900, 700, 5], k=2, epsilon=1.0, delta=1e-6).items
     (1, 2)
     """
-    return restricted("permute_and_flip", counts, k=k, epsilon=epsilon, delta=delta, **more)
+    return restricted(
+        "permute_and_flip",
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        k_bar=k_bar,
+        mechanism_epsilon=mechanism_epsilon,
+        mechanism_delta=mechanism_delta,
+        tail=tail,
+        rng=rng,
+    )
 
 
 def restricted_normal(
@@ -329,14 +387,17 @@ def restricted_normal(
     epsilon: float,
     delta: float,
     max_items_per_user: int | None = None,
+    k_bar: int | None = None,
     mechanism_epsilon: float | None = None,
-    **more: Any,
+    mechanism_delta: float | None = None,
+    tail: str = "exact",
+    rng: Any = None,
 ) -> Release:
     """Pick up to k items by normal noise among the top k_bar, where a user has few items.
 
     Parameters
     ----------
-    counts, k, epsilon, delta, **more
+    counts, k, epsilon, delta, k_bar, mechanism_delta, tail, rng
         As in `restricted`.
     max_items_per_user : int, optional
         A bound D on the items one user has, known beforehand. By default the
@@ -380,9 +441,12 @@ def restricted_normal(
         k=k,
         epsilon=epsilon,
         delta=delta,
-        mechanism_epsilon=mechanism_epsilon,
         options={"max_items_per_user": bound},
-        **more,
+        k_bar=k_bar,
+        mechanism_epsilon=mechanism_epsilon,
+        mechanism_delta=mechanism_delta,
+        tail=tail,
+        rng=rng,
     )
 
 

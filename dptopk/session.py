@@ -39,33 +39,15 @@ from dptopk.errors import BudgetError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms import limited_domain, peel
 from dptopk.mechanisms._calibrate import composition, scale_of
+from dptopk.mechanisms.table import refused_by_session
 from dptopk.release import Cost, Release
 from dptopk.rng import acquire, release
 
-__all__ = ["ACCOUNTINGS", "REFUSED", "Remaining", "Session", "Spent", "Terms"]
+__all__ = ["ACCOUNTINGS", "Remaining", "Session", "Spent", "Terms"]
 
 THEOREM = "Durfee and Rogers 2019, Theorem 2"
 #: How often the delta of the thresholds is charged a call.
 ACCOUNTINGS = {"tight": 1, "printed": 2}
-
-_OWN = "call it with a budget of its own, which adds to that of the session"
-_NOT_BOUNDED_RANGE = (
-    "its noise is not of bounded range, which the accounting of a session assumes of every step; "
-    f"{_OWN}, or under a Filter"
-)
-#: Why a mechanism can't be called through a session.
-REFUSED = {
-    "permute_and_flip": _NOT_BOUNDED_RANGE,
-    "noisy_max": _NOT_BOUNDED_RANGE,
-    "oneshot": _NOT_BOUNDED_RANGE,
-    "joint": f"it releases a set in one piece, not in steps of the session's epsilon; {_OWN}",
-    "limited_domain_laplace": "Laplace noise is not paid by the number of outcomes "
-    f"(Durfee and Rogers 2019, after Theorem 2); {_OWN}",
-    "restricted_gumbel": "its test of each pick costs an epsilon and delta that are no number of "
-    f"bounded-range steps; {_OWN}",
-    "top_stable": f"its cost is no number of bounded-range steps; {_OWN}",
-    "noisy_counts": f"counts are not bounded-range steps; {_OWN}",
-}
 
 
 class Remaining(NamedTuple):
@@ -682,8 +664,9 @@ class Session:
         return ZCDpEvent(_up(rho)), _up(thresholds)
 
     def __getattr__(self, name: str) -> Any:
-        if name in REFUSED:
-            raise AttributeError(f"{name} can't be called through a session: {REFUSED[name]}")
+        reason = refused_by_session(name)
+        if reason:
+            raise AttributeError(f"{name} can't be called through a session: {reason}")
         raise AttributeError(f"'Session' object has no attribute {name!r}")
 
     def __repr__(self) -> str:

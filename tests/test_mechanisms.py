@@ -1,5 +1,6 @@
 """What all mechanisms share: input, randomness, cost. Their laws are in test_verify.py."""
 
+import inspect
 import math
 
 import numpy as np
@@ -8,45 +9,44 @@ import pytest
 import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.accounting import step_epsilon, total_epsilon
+from dptopk.mechanisms.table import MECHANISMS as TABLE
 
 COUNTS = np.array([40, 7, 90, 7, 3, 61, 0])
-MECHANISMS = {
-    "peel": lambda counts=COUNTS, **changes: dp.peel(counts, **{"k": 2, "epsilon": 1, **changes}),
-    "limited_domain": lambda counts=COUNTS, **changes: dp.limited_domain(
-        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
-    ),
-    "limited_domain_laplace": lambda counts=COUNTS, **changes: dp.limited_domain_laplace(
-        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, "max_items_per_user": 2, **changes}
-    ),
-    "noisy_max": lambda counts=COUNTS, **changes: dp.noisy_max(counts, **{"epsilon": 1, **changes}),
-    "permute_and_flip": lambda counts=COUNTS, **changes: dp.permute_and_flip(
-        counts, **{"k": 2, "epsilon": 1, **changes}
-    ),
-    "oneshot": lambda counts=COUNTS, **changes: dp.oneshot(
-        counts, **{"k": 2, "epsilon": 1, **changes}
-    ),
-    "top_stable": lambda counts=COUNTS, **changes: dp.top_stable(
-        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
-    ),
-    "restricted_gumbel": lambda counts=COUNTS, **changes: dp.restricted_gumbel(
-        counts, **{"k": 2, "epsilon": 1, "delta": 1e-3, **changes}
-    ),
-    "gamma": lambda counts=COUNTS, **changes: dp.gamma(counts, **{"k": 2, "epsilon": 1, **changes}),
-    "joint": lambda counts=COUNTS, **changes: dp.joint(counts, **{"k": 2, "epsilon": 1, **changes}),
-    "noisy_topk": lambda counts=COUNTS, **changes: dp.noisy_topk(
-        counts, **{"k": 2, "scale": 1, **changes}
-    ),
-}
+NEEDED = {"k": 2, "epsilon": 1, "delta": 1e-3, "max_items_per_user": 2, "scale": 1}
+PICKING = [n for n, its in TABLE.items() if its.domain and n != "restricted"] + ["noisy_topk"]
 
-SCORED = ("peel", "noisy_max", "permute_and_flip", "oneshot", "joint")  # of counts or scores
-FULL_DOMAIN = (*SCORED, "gamma")
-LIMITED = ("limited_domain", "limited_domain_laplace")
-ANY_DOMAIN = (*LIMITED, "top_stable", "restricted_gumbel")
+
+def arguments_of(name):
+    return inspect.signature(getattr(dp, name)).parameters
+
+
+def calling(name):
+    """A call with whatever the mechanism needs, and changes to that."""
+    needed = {"k", "epsilon", "scale"} & arguments_of(name).keys()
+    if TABLE[name].delta == "required":
+        needed.add("delta")
+    if name in ("limited_domain_laplace", "restricted_normal"):
+        needed.add("max_items_per_user")
+    options = {argument: NEEDED[argument] for argument in needed}
+    return lambda counts=COUNTS, **changes: getattr(dp, name)(counts, **{**options, **changes})
+
+
+MECHANISMS = {name: calling(name) for name in PICKING}
+
+
+def that_take(*names):
+    return [m for m in MECHANISMS if all(name in arguments_of(m) for name in names)]
+
+
+FULL_DOMAIN = [m for m in MECHANISMS if TABLE[m].domain == "known"]
+ANY_DOMAIN = [m for m in MECHANISMS if TABLE[m].domain == "any"]
 BUDGETED = (*FULL_DOMAIN, *ANY_DOMAIN)
-BY_STEP = ("peel", "permute_and_flip", *LIMITED)  # that take epsilon_step
-BY_METHOD = ("peel", "permute_and_flip", "oneshot", "limited_domain")
-PURE_TOO = ("peel", "permute_and_flip", "oneshot")  # that take delta, and 0 for it
-OF_K = [m for m in MECHANISMS if m != "noisy_max"]
+SCORED = [m for m in FULL_DOMAIN if TABLE[m].scores]
+LIMITED = ("limited_domain", "limited_domain_laplace")
+BY_STEP = that_take("epsilon_step")
+BY_METHOD = that_take("method")
+PURE_TOO = [m for m in FULL_DOMAIN if TABLE[m].delta == "optional"]
+OF_K = that_take("k")
 
 
 def case(mechanism, error, message, **changes):

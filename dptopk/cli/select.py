@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NamedTuple
+from typing import Any
 
 from dptopk.cli.ledger import existing
 from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables, version
+from dptopk.mechanisms import table
 
 CONFIDENCE = 0.95  # of the intervals of noisy counts
 
 
-class Choice(NamedTuple):
-    """What a mechanism takes on the command line."""
-
-    domain: bool  # whether it needs all items there are
-    delta: str  # "required", "optional" or "none"
-    options: tuple[str, ...] = ()  # of those below that not every mechanism has
-
-
 OPTIONS = ("k_bar", "max_items_per_user", "noise")
-LIMITED = ("k_bar", "max_items_per_user")
-MECHANISMS = {
-    "limited_domain": Choice(False, "required", LIMITED),
-    "limited_domain_laplace": Choice(False, "required", LIMITED),
-    "top_stable": Choice(False, "required", ("k_bar",)),
-    "restricted_gumbel": Choice(False, "required", ("k_bar",)),
-    "restricted_permute_and_flip": Choice(False, "required", ("k_bar",)),
-    "restricted_oneshot": Choice(False, "required", OPTIONS),
-    "restricted_normal": Choice(False, "required", LIMITED),
-    "peel": Choice(True, "optional"),
-    "permute_and_flip": Choice(True, "optional"),
-    "oneshot": Choice(True, "optional", ("max_items_per_user", "noise")),
-    "joint": Choice(True, "none"),
-    "gamma": Choice(True, "none"),
-}
-
-
-IN_SESSIONS = ("limited_domain", "peel")  # what a budget of a ledger pays
+MECHANISMS = {name: its for name, its in table.MECHANISMS.items() if its.command}
+# What a budget of a ledger pays.
+IN_SESSIONS = [name for name, its in MECHANISMS.items() if not its.no_session]
 
 
 def add(commands: Any) -> None:
@@ -170,7 +148,7 @@ def _check_budget(args: argparse.Namespace) -> None:
 
 def _check_mechanism(args: argparse.Namespace) -> None:
     name, choice = args.mechanism, MECHANISMS[args.mechanism]
-    if choice.domain and args.domain is None:
+    if choice.domain == "known" and args.domain is None:
         raise Refused(
             f"{name} needs a domain fixed before the data is seen: give --domain FILE with all "
             "items there are, or use --mechanism limited_domain"
@@ -208,14 +186,15 @@ def _check_counts(args: argparse.Namespace) -> None:
 
 def _limit(args: argparse.Namespace) -> int:
     """Return how many rows to ask of the engine, decided without the data."""
-    from dptopk.domain import default_k_bar, private_limit, restricted_k_bar
+    from dptopk.domain import private_limit
 
     if isinstance(args.k_bar, int):
         return args.k_bar
     if args.k_bar == "private":
         return private_limit(args.k)
-    restricted = args.mechanism.startswith("restricted_")
-    return restricted_k_bar(args.k) if restricted else default_k_bar(args.k)
+    rows = MECHANISMS[args.mechanism].rows
+    assert rows is not None
+    return rows(args.k)
 
 
 def _run_mechanism(
