@@ -3,6 +3,7 @@
 #   make test   build, and the tests
 #   make check  lint, types, tests
 #   make san    the tests of the C code under AddressSanitizer and UBSan
+#   make clang  those of its SIMD levels, the C code compiled by clang
 #   make dist   sdist, a wheel from it, and the tests (but those of `dptopk verify`) against it
 #   make bench  the performance table (python -m benchmarks)
 #
@@ -16,7 +17,11 @@ SOURCES := $(wildcard csrc/*) dptopk/_core.pyx dptopk/_core.pxd setup.py pyproje
 install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/python -m pip install -q $(1); \
 	else $(PYTHON) -m pip --python $$venv/bin/python install -q $(1); fi
 
-.PHONY: demo test check lint san dist bench clean
+# Kernels against their references, at every SIMD level; and the other tests of the C code.
+LEVEL_TESTS := $(addprefix tests/test_,argtopk.py race.py paths.py joint.py)
+C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,rng.py discrete.py sparse_vector.py)
+
+.PHONY: demo test check lint san clang dist bench clean
 
 demo: .venv/run
 	$(BIN)/dptopk select examples/debian12_deps.parquet --user user --item item \
@@ -39,8 +44,14 @@ san: .venv/dev
 		--build-base build/san-work --build-lib build/san
 	LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" \
 		ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/san \
-		$(BIN)/pytest -p no:cacheprovider tests/test_argtopk.py tests/test_race.py tests/test_rng.py \
-		tests/test_discrete.py tests/test_sparse_vector.py tests/test_paths.py tests/test_joint.py
+		$(BIN)/pytest -p no:cacheprovider $(C_TESTS)
+
+# Likewise, by another compiler: CLANG may name any.
+CLANG ?= clang
+clang: .venv/dev
+	$(CLANG) -std=c11 -O2 -Wall -Wextra -Wshadow -Werror -fsyntax-only csrc/*.c
+	CC=$(CLANG) $(BIN)/python setup.py -q build --build-base build/clang-work --build-lib build/clang
+	PYTHONPATH=build/clang $(BIN)/pytest -p no:cacheprovider $(LEVEL_TESTS)
 
 dist: .venv/dev
 	rm -rf dist build/fresh

@@ -14,10 +14,10 @@
     F("avx2") SEP F("bmi") SEP F("bmi2") SEP F("popcnt")            \
     SEP F("avx512f") SEP F("avx512bw") SEP F("avx512dq") SEP F("avx512vl")
 
+/* One string with commas in it: clang takes no second one. */
 #define DPTK_SAME(x) x
-#define DPTK_COMMA ,
-#define DPTK_AVX2 __attribute__((target(DPTK_AVX2_FEATURES(DPTK_SAME, DPTK_COMMA))))
-#define DPTK_AVX512 __attribute__((target(DPTK_AVX512_FEATURES(DPTK_SAME, DPTK_COMMA))))
+#define DPTK_AVX2 __attribute__((target(DPTK_AVX2_FEATURES(DPTK_SAME, ","))))
+#define DPTK_AVX512 __attribute__((target(DPTK_AVX512_FEATURES(DPTK_SAME, ","))))
 
 #else
 #define DPTK_X86 0
