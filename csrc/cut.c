@@ -287,41 +287,40 @@ size_t dptk_count_keys_scratch(size_t span)
     return (span + 1) * DPTK_LANES / 2;
 }
 
-size_t dptk_tally_portable(const int64_t *keys, size_t n, int64_t low, size_t span,
-                           uint32_t *lanes, int16_t *copy)
+size_t dptk_tally_portable(const int64_t *keys, size_t n, size_t span, uint32_t *lanes,
+                           int16_t *copy)
 {
     size_t i = 0;
 
     if (copy)
-        dptk_clip(keys, n, low, copy);
+        dptk_clip(keys, n, copy);
     for (; i + DPTK_LANES <= n; i += DPTK_LANES)
         for (size_t lane = 0; lane < DPTK_LANES; lane++) {
-            const uint64_t off = (uint64_t)keys[i + lane] - (uint64_t)low;
-            lanes[(off < span ? off : span) * DPTK_LANES + lane]++;
+            const uint64_t key = (uint64_t)keys[i + lane];
+            lanes[(key < span ? key : span) * DPTK_LANES + lane]++;
         }
     for (; i < n; i++) {
-        const uint64_t off = (uint64_t)keys[i] - (uint64_t)low;
-        lanes[(off < span ? off : span) * DPTK_LANES]++;
+        const uint64_t key = (uint64_t)keys[i];
+        lanes[(key < span ? key : span) * DPTK_LANES]++;
     }
     return n;
 }
 
-int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
-                    int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy)
+int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64_t *table,
+                    int16_t *copy)
 {
     enum { BATCH = 1 << 30 }; /* elements before a 32-bit counter could wrap */
     dptk_tally_fn *const fast = dptk_cut_table[dptk_simd_get()].tally;
-    int plain = 0; /* chunks to go without it: it helps if most keys are near low */
-    const size_t counters = (span + 1) * DPTK_LANES;
+    int plain = 0; /* chunks to go without it: it helps if most keys are small */
+    const size_t counters = span * DPTK_LANES;
     uint32_t *const lanes = (uint32_t *)(void *)scratch;
     int64_t buffer[DPTK_CHUNK];
 
     memset(table, 0, span * sizeof *table);
-    *outside = 0;
     for (size_t start = 0; start < col->n; start += BATCH) {
         const size_t end = col->n - start < BATCH ? col->n : start + BATCH;
 
-        memset(lanes, 0, counters * sizeof *lanes);
+        memset(lanes, 0, (counters + DPTK_LANES) * sizeof *lanes);
         for (size_t first = start; first < end; first += DPTK_CHUNK) {
             const size_t count = end - first < DPTK_CHUNK ? end - first : DPTK_CHUNK;
             const int64_t *keys = chunk_keys(col, first, count, buffer);
@@ -330,13 +329,13 @@ int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
             int16_t *const to = copy ? copy + first : NULL;
             if (plain > 0) {
                 plain--;
-                dptk_tally_portable(keys, count, low, span, lanes, to);
-            } else if (fast(keys, count, low, span, lanes, to) > count / 4) {
+                dptk_tally_portable(keys, count, span, lanes, to);
+            } else if (fast(keys, count, span, lanes, to) > count / 4) {
                 plain = 31;
             }
         }
         for (size_t i = 0; i < counters; i++)
-            *(i / DPTK_LANES < span ? &table[i / DPTK_LANES] : outside) += lanes[i];
+            table[i / DPTK_LANES] += lanes[i];
     }
     return DPTK_OK;
 }

@@ -20,17 +20,17 @@ enum {
 typedef size_t dptk_scan_fn(const int64_t *keys, size_t n, size_t first, int64_t tau,
                             int64_t *keys_out, int64_t *index_out, int64_t *any);
 
-/* Adds 1 to one of lanes[off * DPTK_LANES + 0..3] for each key = low + off,
- * where off = span stands for every key outside [low, low + span). Unless copy
- * is NULL, copy[i] = min(keys[i] - low, INT16_MAX), which then is not negative.
+/* Adds 1 to one of lanes[key * DPTK_LANES + 0..3] for each key, where span
+ * stands for every key outside [0, span). Unless copy is NULL, no key is
+ * negative and copy[i] = min(keys[i], INT16_MAX).
  * Returns how many keys went the slow way. */
-typedef size_t dptk_tally_fn(const int64_t *keys, size_t n, int64_t low, size_t span,
-                             uint32_t *lanes, int16_t *copy);
+typedef size_t dptk_tally_fn(const int64_t *keys, size_t n, size_t span, uint32_t *lanes,
+                             int16_t *copy);
 
-static inline void dptk_clip(const int64_t *keys, size_t n, int64_t low, int16_t *copy)
+static inline void dptk_clip(const int64_t *keys, size_t n, int16_t *copy)
 {
     for (size_t i = 0; i < n; i++)
-        copy[i] = (int16_t)(keys[i] - low < INT16_MAX ? keys[i] - low : INT16_MAX);
+        copy[i] = (int16_t)(keys[i] < INT16_MAX ? keys[i] : INT16_MAX);
 }
 
 dptk_scan_fn dptk_scan_portable;

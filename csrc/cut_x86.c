@@ -78,8 +78,8 @@ DPTK_AVX512 static size_t scan_avx512(const int64_t *keys, size_t n, size_t firs
 /* ---- tally --------------------------------------------------------------- */
 
 /* Real counts are mostly a few small values. So each key becomes a byte: its
- * distance from low plus 0x70, saturated, so that the high bit stands for
- * distances from 16 up. A table look-up by bytes turns the others into
+ * value plus 0x70, saturated, so that the high bit stands for
+ * values from 16 up. A table look-up by bytes turns the others into
  * increments of 16 counters; keys with the high bit are noted in rest[] and
  * counted one by one. */
 enum { SMALL = 16, NOTES = 4, BASE = 0x70 };
@@ -104,25 +104,24 @@ static inline size_t place(size_t t, size_t width)
     return t / 2 % 8 * width + t / 16 * 2 + t % 2;
 }
 
-DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, int64_t low,
-                                    uint8_t *bytes, uint16_t *rest, int16_t *copy)
+DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, uint8_t *bytes,
+                                    uint16_t *rest, int16_t *copy)
 {
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i first = _mm256_set1_epi64x(low);
     const __m256i wide = _mm256_set1_epi64x(~(int64_t)INT32_MAX);
     size_t left = 0;
 
     for (size_t i = 0; i < n; i += 32) {
         const __m256i *p = (const __m256i *)(const void *)(keys + i);
-        __m256i off[8], half[4], some = _mm256_setzero_si256();
+        __m256i key[8], half[4], some = _mm256_setzero_si256();
 
         for (int j = 0; j < 8; j++) {
-            off[j] = _mm256_sub_epi64(_mm256_loadu_si256(p + j), first);
-            some = _mm256_or_si256(some, off[j]);
+            key[j] = _mm256_loadu_si256(p + j);
+            some = _mm256_or_si256(some, key[j]);
         }
         for (int j = 0; j < 4; j++)
             half[j] = _mm256_castps_si256(_mm256_shuffle_ps(
-                _mm256_castsi256_ps(off[2 * j]), _mm256_castsi256_ps(off[2 * j + 1]), 0x88));
+                _mm256_castsi256_ps(key[2 * j]), _mm256_castsi256_ps(key[2 * j + 1]), 0x88));
         const __m256i low_half = _mm256_packs_epi32(half[0], half[1]);
         const __m256i high_half = _mm256_packs_epi32(half[2], half[3]);
         __m256i all = _mm256_packus_epi16(low_half, high_half);
@@ -134,7 +133,7 @@ DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, int64_t low,
         if (!_mm256_testz_si256(some, wide)) { /* the packing lost high bits: nothing is small */
             all = _mm256_set1_epi8(-1);
             if (copy)
-                dptk_clip(keys + i, 32, low, copy + i);
+                dptk_clip(keys + i, 32, copy + i);
         }
         all = _mm256_adds_epu8(all, _mm256_set1_epi8(BASE));
         _mm256_storeu_si256((__m256i *)(void *)(bytes + i), all);
@@ -143,25 +142,24 @@ DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, int64_t low,
     return left;
 }
 
-DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, int64_t low,
-                                        uint8_t *bytes, uint16_t *rest, int16_t *copy)
+DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, uint8_t *bytes,
+                                        uint16_t *rest, int16_t *copy)
 {
     const __m512i in_order =
         _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i first = _mm512_set1_epi64(low);
     const __m512i wide = _mm512_set1_epi64(~(int64_t)INT32_MAX);
     size_t left = 0;
 
     for (size_t i = 0; i < n; i += 64) {
-        __m512i off[8], half[4], some = _mm512_setzero_si512();
+        __m512i key[8], half[4], some = _mm512_setzero_si512();
 
         for (int j = 0; j < 8; j++)
-            off[j] = _mm512_sub_epi64(_mm512_loadu_si512(keys + i + 8 * j), first);
+            key[j] = _mm512_loadu_si512(keys + i + 8 * j);
         for (int j = 0; j < 8; j += 2)
-            some = _mm512_ternarylogic_epi64(some, off[j], off[j + 1], 0xFE); /* OR of three */
+            some = _mm512_ternarylogic_epi64(some, key[j], key[j + 1], 0xFE); /* OR of three */
         for (int j = 0; j < 4; j++)
             half[j] = _mm512_castps_si512(_mm512_shuffle_ps(
-                _mm512_castsi512_ps(off[2 * j]), _mm512_castsi512_ps(off[2 * j + 1]), 0x88));
+                _mm512_castsi512_ps(key[2 * j]), _mm512_castsi512_ps(key[2 * j + 1]), 0x88));
         const __m512i low_half = _mm512_packs_epi32(half[0], half[1]);
         const __m512i high_half = _mm512_packs_epi32(half[2], half[3]);
         __m512i all = _mm512_packus_epi16(low_half, high_half);
@@ -172,7 +170,7 @@ DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, int64_t l
         if (_mm512_test_epi64_mask(some, wide)) { /* as above */
             all = _mm512_set1_epi8(-1);
             if (copy)
-                dptk_clip(keys + i, 64, low, copy + i);
+                dptk_clip(keys + i, 64, copy + i);
         }
         all = _mm512_adds_epu8(all, _mm512_set1_epi8(BASE));
         _mm512_storeu_si512(bytes + i, all);
@@ -231,19 +229,19 @@ DPTK_AVX2 static void count_bytes(const uint8_t *bytes, size_t n, uint64_t *smal
     }
 }
 
-typedef size_t narrow_fn(const int64_t *keys, size_t n, int64_t low, uint8_t *bytes,
-                         uint16_t *rest, int16_t *copy);
+typedef size_t narrow_fn(const int64_t *keys, size_t n, uint8_t *bytes, uint16_t *rest,
+                         int16_t *copy);
 
 /* width: words a vector. */
 static inline size_t tally(narrow_fn *narrow, size_t width, const int64_t *keys, size_t n,
-                           int64_t low, size_t span, uint32_t *lanes, int16_t *copy)
+                           size_t span, uint32_t *lanes, int16_t *copy)
 {
     const size_t block = 8 * width, whole = n / block * block;
     uint8_t bytes[DPTK_CHUNK];
     uint16_t rest[DPTK_CHUNK + NOTES];
     int64_t others[DPTK_CHUNK];
     uint64_t small[SMALL];
-    const size_t left = narrow(keys, whole, low, bytes, rest, copy);
+    const size_t left = narrow(keys, whole, bytes, rest, copy);
 
     const size_t padded = (whole + PADDED - 1) / PADDED * PADDED;
     memset(bytes + whole, 0xFF, padded - whole);
@@ -252,21 +250,21 @@ static inline size_t tally(narrow_fn *narrow, size_t width, const int64_t *keys,
         lanes[(off < span ? off : span) * DPTK_LANES] += (uint32_t)small[off];
     for (size_t k = 0; k < left; k++)
         others[k] = keys[rest[k] / block * block + place(rest[k] % block, width)];
-    dptk_tally_portable(others, left, low, span, lanes, NULL);
-    dptk_tally_portable(keys + whole, n - whole, low, span, lanes, copy ? copy + whole : NULL);
+    dptk_tally_portable(others, left, span, lanes, NULL);
+    dptk_tally_portable(keys + whole, n - whole, span, lanes, copy ? copy + whole : NULL);
     return left;
 }
 
-static size_t tally_avx2(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes,
+static size_t tally_avx2(const int64_t *keys, size_t n, size_t span, uint32_t *lanes,
                          int16_t *copy)
 {
-    return tally(narrow_avx2, 4, keys, n, low, span, lanes, copy);
+    return tally(narrow_avx2, 4, keys, n, span, lanes, copy);
 }
 
-static size_t tally_avx512(const int64_t *keys, size_t n, int64_t low, size_t span, uint32_t *lanes,
+static size_t tally_avx512(const int64_t *keys, size_t n, size_t span, uint32_t *lanes,
                          int16_t *copy)
 {
-    return tally(narrow_avx512, 8, keys, n, low, span, lanes, copy);
+    return tally(narrow_avx512, 8, keys, n, span, lanes, copy);
 }
 #endif
 

@@ -142,21 +142,20 @@ size_t dptk_cut_scratch(size_t n, size_t m);
 int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
              int64_t *keys, int64_t *index, int *negative);
 
-/* Counts of counts: how many elements have each key in [low, low + span); and
- * unless copy is NULL, the keys less low in 16 bits, those past them as 32,767.
+/* Counts of counts: how many elements have each key in [0, span); and unless
+ * copy is NULL, the keys in 16 bits, those past them as 32,767.
  *
  * Assumed: table holds span words, scratch dptk_count_keys_scratch(span); with a
- * copy, no key is below low.
- * Equivalent: table = np.bincount(keys - low, minlength=span);
- *             copy[:] = np.minimum(keys - low, 32767)
- * Elements outside the range are not counted; *outside says how many.
+ * copy, no key is negative.
+ * Equivalent: table = np.bincount(keys[(keys >= 0) & (keys < span)], minlength=span)
+ *             copy[:] = np.minimum(keys, 32767)
  * Returns DPTK_NAN if any score is NaN.
  * Cost: one pass plus O(span), no slower when most elements are equal. */
 size_t dptk_count_keys_scratch(size_t span);
-int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
-                    int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy);
+int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64_t *table,
+                    int16_t *copy);
 
-/* ---- race.c: order statistics of noise over blocks ---------------------- */
+/* ---- noise.c: quantiles of noise ------------------------------------------ */
 
 /* Noise laws. The j-th largest of n iid noises with CDF F is F^-1(exp(-S_j)),
  * S_1 < S_2 < ... the race S_j = S_(j-1) + Exp(1) / (n - j + 1). */
@@ -170,6 +169,8 @@ enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM 
  * Assumed: 0 < s < INFINITY, s_error >= 0.
  * Cost: 10 to 100 ns. */
 double dptk_noise(int noise, double s, double s_error, double *error);
+
+/* ---- race.c: order statistics of noise over blocks ---------------------- */
 
 /* The scored items a race runs over. */
 typedef struct dptk_field {
@@ -236,6 +237,22 @@ typedef struct dptk_race_scratch {
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
               double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
               size_t *picked);
+
+/* k picks, one after the other: each is the item with the largest score/scale +
+ * noise of those not yet picked, with fresh noise for every pick.
+ *
+ * Assumed: as for dptk_race, and 1 <= k <= the number of items, no offsets, no
+ * stopper, capacity >= k. left holds 2 m words.
+ * Equivalent: k times: v = key/scale + noise of the items left; i = argmax(v);
+ * pick i and take it out. With Gumbel noise that has the law of dptk_race, with
+ * no other noise.
+ * Words: k times those of dptk_race for one pick over the items left in order.
+ * The tail's bound remains the score of the head's last item, picked or not.
+ * Returns as dptk_race does.
+ * Cost: k races for one pick, and moving the head items before each pick. */
+int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+                     double error_factor, dptk_race_scratch *scratch, int64_t *left,
+                     int64_t *item);
 
 /* ---- paths.c: lattice paths under a staircase ---------------------------- */
 
@@ -368,22 +385,6 @@ enum { DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN };
  * Cost: n times two or about five logarithms. */
 int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error_factor,
                   int64_t *out);
-
-/* k picks, one after the other: each is the item with the largest score/scale +
- * noise of those not yet picked, with fresh noise for every pick.
- *
- * Assumed: as for dptk_race, and 1 <= k <= the number of items, no offsets, no
- * stopper, capacity >= k. left holds 2 m words.
- * Equivalent: k times: v = key/scale + noise of the items left; i = argmax(v);
- * pick i and take it out. With Gumbel noise that has the law of dptk_race, with
- * no other noise.
- * Words: k times those of dptk_race for one pick over the items left in order.
- * The tail's bound remains the score of the head's last item, picked or not.
- * Returns as dptk_race does.
- * Cost: k races for one pick, and moving the head items before each pick. */
-int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
-                     double error_factor, dptk_race_scratch *scratch, int64_t *left,
-                     int64_t *item);
 
 /* ---- sparse_vector.c: tests against one noisy threshold ------------------ */
 

@@ -59,12 +59,15 @@ cdef extern from "dptk.h" nogil:
     int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
                  int64_t *keys, int64_t *index, int *negative)
     size_t dptk_count_keys_scratch(size_t span)
-    int dptk_count_keys(const dptk_column *col, int64_t low, size_t span,
-                        int64_t *scratch, int64_t *table, int64_t *outside, int16_t *copy)
+    int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64_t *table,
+                        int16_t *copy)
+
+    # ---- noise.c
+    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM
+    double dptk_noise(int noise, double s, double s_error, double *error)
 
     # ---- race.c
-    int DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM, DPTK_STOP, DPTK_FIXED
-    double dptk_noise(int noise, double s, double s_error, double *error)
+    int DPTK_STOP, DPTK_FIXED
     ctypedef struct dptk_field:
         const int64_t *key
         const int64_t *index

@@ -51,8 +51,8 @@ def cut(
     counts: npt.NDArray[Any], m: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]: ...
 def count_keys(
-    counts: npt.NDArray[Any], low: int, span: int, copy: npt.NDArray[np.int16] | None = None
-) -> tuple[npt.NDArray[np.int64], int]: ...
+    counts: npt.NDArray[Any], span: int, copy: npt.NDArray[np.int16] | None = None
+) -> npt.NDArray[np.int64]: ...
 
 # ---- race.c
 STOP: int

@@ -416,16 +416,15 @@ def cut(counts, size_t m):
         PyBuffer_Release(&view)
 
 
-def count_keys(counts, int64_t low, size_t span, int16_t[::1] copy=None):
-    """(table, outside): how many scores have each key in [low, low + span).
+def count_keys(counts, size_t span, int16_t[::1] copy=None):
+    """How many scores have each key in [0, span).
 
-    `copy` takes the keys less low, those past 16 bits as 32,767.
+    `copy` takes the keys, those past 16 bits as 32,767.
     """
     cdef Py_buffer view
     cdef dptk_column col
     cdef int64_t[::1] table_out
     cdef int64_t *scratch = NULL
-    cdef int64_t outside = 0
     cdef int16_t *to = NULL
     cdef int status
     column_of(counts, &view, &col)
@@ -438,18 +437,16 @@ def count_keys(counts, int64_t low, size_t span, int16_t[::1] copy=None):
         table_out = table
         scratch = scratch_words(dptk_count_keys_scratch(span))
         with nogil:
-            status = dptk_count_keys(&col, low, span, scratch, &table_out[0], &outside, to)
+            status = dptk_count_keys(&col, span, scratch, &table_out[0], to)
         raise_nan(status)
-        return table[:span], outside
+        return table[:span]
     finally:
         free(scratch)
         PyBuffer_Release(&view)
 
 
-# ---- race.c
+# ---- noise.c
 
-STOP = DPTK_STOP
-FIXED = DPTK_FIXED
 NOISES = {
     "gumbel": DPTK_GUMBEL,
     "exponential": DPTK_EXPONENTIAL,
@@ -465,6 +462,11 @@ def noise_value(int noise, double s, double s_error):
     cdef double value = dptk_noise(noise, s, s_error, &error)
     return value, error
 
+
+# ---- race.c
+
+STOP = DPTK_STOP
+FIXED = DPTK_FIXED
 
 # For fewer picks than this a race is over in some 20 us, less than it takes to
 # hand the GIL to another thread and back: two threads then do more with it kept.

@@ -58,7 +58,7 @@ def group(
     span = int(head[-1]) + 1
     if span > TABLE:
         return _runs(np.sort(column)[::-1].astype(np.int64))
-    table, _ = _core.count_keys(column, 0, span, copy)
+    table = _core.count_keys(column, span, copy)
     values, sizes = _runs(head[: np.count_nonzero(head >= span)])
     small = table.nonzero()[0][::-1]
     return np.concatenate((values, small)), np.concatenate((sizes, table[small]))
