@@ -8,6 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 
 from dptopk import accounting, ranking, utility
 from dptopk.argtopk import argtopk
+from dptopk.budget.filter import Filter
+from dptopk.budget.ledger import Ledger
+from dptopk.budget.session import Session
 from dptopk.errors import (
     BudgetError,
     DptopkError,
@@ -22,9 +25,7 @@ from dptopk.errors import (
     UnknownBudgetError,
     UnknownDomainError,
 )
-from dptopk.filter import Filter
 from dptopk.histogram import Histogram
-from dptopk.ledger import Ledger
 from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.joint import count_sets, joint
 from dptopk.mechanisms.limited_domain import limited_domain
@@ -48,7 +49,6 @@ from dptopk.restricted import (
     restricted_permute_and_flip,
 )
 from dptopk.rng import SeededRng
-from dptopk.session import Session
 from dptopk.verify import verify
 
 try:

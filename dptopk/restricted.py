@@ -450,7 +450,7 @@ def restricted_normal(
     )
 
 
-class Budget(NamedTuple):
+class Shares(NamedTuple):
     """What the mechanism and the tests may spend, and the noise of the tests."""
 
     mechanism_epsilon: float
@@ -492,7 +492,7 @@ def _shares(
     mechanism_delta: Any,
     options: Mapping[str, Any] | None,
     tail: str,
-) -> Budget:
+) -> Shares:
     """Check the shares, and fill in those that are not given."""
     if mechanism_epsilon is not None:
         # What it costs is rounded up, unlike what it may spend.
@@ -523,7 +523,7 @@ def _cost(name: str, value: Any) -> float:
 @lru_cache(maxsize=4096)
 def _budget(
     epsilon: float, delta: float, mechanism_epsilon: float, mechanism_delta: float, tail: str
-) -> Budget:
+) -> Shares:
     """Return the shares, and what the tests' share affords, rounded against us."""
     rest = difference_down(epsilon, mechanism_epsilon)
     share = difference_down(delta, mechanism_delta)
@@ -531,7 +531,7 @@ def _budget(
         raise ValueError("epsilon and delta must leave something for the tests")
     scale = scale_of(rest, 2.0)
     threshold = stability_threshold(share, query_scale=scale, threshold_scale=scale, bound=tail)
-    return Budget(mechanism_epsilon, mechanism_delta, rest, share, threshold, scale)
+    return Shares(mechanism_epsilon, mechanism_delta, rest, share, threshold, scale)
 
 
 def _domain(h: Histogram, k_bar: int) -> tuple[np.ndarray, np.ndarray, int]:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from dptopk._core import GeneratorSource, SecureSource, Source, TapeSource, forked
 from dptopk._validate import integer
 
-__all__ = ["Rng", "SeededRng", "TapeRng", "acquire", "release"]
+__all__ = ["Rng", "SeededRng", "TapeRng", "acquire", "check_rng", "release"]
 
 
 class SeededRng:
@@ -168,6 +168,14 @@ def release(source: Source) -> None:
     """
     if source.unclaim():
         _free.append(source)
+
+
+def check_rng(rng: Rng | None) -> None:
+    """Raise what `acquire` would: for a bad rng, or where there are no secure random bits.
+
+    So that it is an error before a budget is charged. No word is read.
+    """
+    release(acquire(rng))
 
 
 def _after_fork_in_child() -> None:

@@ -13,7 +13,8 @@ import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.accounting import total_epsilon
 from dptopk.accounting.compositions import epsilon_of_rho
-from dptopk.filter import below, exact, rho_of
+from dptopk.budget.exact import exact
+from dptopk.budget.filter import rho_of
 
 CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
 
@@ -224,9 +225,3 @@ def test_bad_totals(changes, error):
 def test_a_filter_is_not_copied():
     with pytest.raises(TypeError, match="spent twice"):
         copy.copy(dp.Filter(epsilon=1.0))
-
-
-def test_below():
-    for value in (Fraction(1, 3), Fraction(1, 10), Fraction(0.1), Fraction(0)):
-        assert Fraction(below(value)) <= value
-        assert Fraction(math.nextafter(below(value), math.inf)) > value

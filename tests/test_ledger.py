@@ -28,8 +28,9 @@ import pytest
 
 import dptopk as dp
 from dptopk import _core
-from dptopk._record import check_labels, decode, encode
-from dptopk.session import Terms
+from dptopk.budget import fork
+from dptopk.budget.record import check_labels, decode, encode
+from dptopk.budget.terms import Terms
 
 TERMS = {"k_star": 20, "calls": 5, "epsilon": 1.0, "delta": 1e-6}
 CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
@@ -76,7 +77,7 @@ def test_a_budget_lasts_and_its_numbers_are_exact(path):
 
 def test_the_step_of_a_budget_stays_what_it_was(ledger, monkeypatch):
     step = ledger.budget("ann").terms.epsilon_step
-    monkeypatch.setattr("dptopk.session.step_epsilon", lambda *args: step / 2)
+    monkeypatch.setattr("dptopk.budget.terms.step_epsilon", lambda *args: step / 2)
     assert dp.Session.bound(ledger, "ann").terms.epsilon_step == step
 
 
@@ -300,7 +301,7 @@ def test_what_every_connection_is_set_to(ledger):
                 ("foreign_keys", 1),
             ):
                 assert db.execute(f"PRAGMA {pragma}").fetchone() == (value,)
-        ledger._close_connections()
+        ledger.close_connections()
 
 
 def test_no_ledger_is_added_amid_a_fork(path, monkeypatch):
@@ -308,9 +309,9 @@ def test_no_ledger_is_added_amid_a_fork(path, monkeypatch):
 
     class Ledgers:
         def add(self, ledger):
-            inside.append(dp.ledger._gate.inside)
+            inside.append(fork._gate.inside)
 
-    monkeypatch.setattr(dp.ledger, "_ledgers", Ledgers())
+    monkeypatch.setattr(fork, "_connected", Ledgers())
     dp.Ledger(path).close()
     assert inside == [1]
 
@@ -323,7 +324,7 @@ def test_a_relative_path_stays_the_file_it_was(tmp_path, monkeypatch):
         ledger.create("ann", **TERMS | {"k_star": k_star})
         if k_star == 20:
             here = ledger
-    here._close_connections()  # as a fork does
+    here.close_connections()  # as a fork does
     assert here.budget("ann").remaining.outcomes == 20
 
 

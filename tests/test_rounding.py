@@ -182,4 +182,4 @@ def test_no_other_module_rounds_by_itself():
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Attribute) and node.attr == "nextafter"
     ]
-    assert set(found) <= {"rounding.py", "session.py", "filter.py"}
+    assert set(found) <= {"rounding.py"}

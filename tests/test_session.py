@@ -15,9 +15,9 @@ import pytest
 import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.accounting import METHODS, step_epsilon, total_epsilon
+from dptopk.budget.terms import Remaining
 from dptopk.mechanisms.limited_domain import draw, plan_of
 from dptopk.mechanisms.table import MECHANISMS
-from dptopk.session import Remaining
 
 CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
 TERMS = {"k_star": 20, "calls": 5, "epsilon": 1.0, "delta": 1e-6}

@@ -44,7 +44,7 @@ def _action(actions: Any, name: str, run: Any, help: str) -> argparse.ArgumentPa
 
 def existing(path: str) -> Any:
     """Open a ledger that must be there already: a mistyped path makes no new one."""
-    from dptopk.ledger import Ledger
+    from dptopk.budget.ledger import Ledger
 
     if not Path(path).is_file():
         raise Refused(f"there is no ledger at {path}; dptopk ledger create makes one")
@@ -52,8 +52,8 @@ def existing(path: str) -> Any:
 
 
 def _create(args: argparse.Namespace) -> int:
-    from dptopk.ledger import Ledger
-    from dptopk.session import Terms
+    from dptopk.budget.ledger import Ledger
+    from dptopk.budget.terms import Terms
 
     names = ("k_star", "calls", "epsilon", "delta", "method", "accounting", "delta_split")
     terms = {name: getattr(args, name) for name in names}

@@ -61,7 +61,7 @@ def _k_bar(text: str) -> int | str:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from dptopk.session import Session
+    from dptopk.budget.session import Session
 
     if args.user == args.item:
         raise Refused("--user and --item must name two different columns")
@@ -118,7 +118,8 @@ def _select(args: argparse.Namespace, session: Any) -> int:
 
 def _practice(session: Any, args: argparse.Namespace) -> Any:
     """Return a session of the same terms that charges nobody, if this one can pay."""
-    from dptopk.session import Session, check
+    from dptopk.budget.account import check
+    from dptopk.budget.session import Session
 
     calls, extra = int(args.mechanism == "limited_domain"), int(args.k_bar == "private")
     if args.request_id is None:  # a repeated request is paid already

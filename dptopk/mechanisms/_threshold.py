@@ -18,12 +18,12 @@ from dptopk.mechanisms._calibrate import scale_of
 from dptopk.reference import sparse_vector as exact
 from dptopk.reference.race import Tape
 from dptopk.release import Answers, Cost
-from dptopk.rng import acquire, release
+from dptopk.rng import acquire, check_rng, release
 from dptopk.rounding import difference_down, product_up
 
 __all__ = [
+    "OnlineTests",
     "Scales",
-    "Session",
     "ThresholdTests",
     "query_array",
     "query_number",
@@ -166,11 +166,11 @@ def threshold_tests(
     return tests.run(queries, rng)
 
 
-class Session:
+class OnlineTests:
     """Tests that are spread over calls: what they cost, and what has come out.
 
     Threads take turns. Another process would spend the same hits once more: a
-    forked one is refused, and the lock keeps a session from being pickled.
+    forked one is refused, and the lock keeps it from being pickled.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Session:
         valued: bool,
         rng: Any,
     ):
-        release(acquire(rng))  # refused here rather than after the charge
+        check_rng(rng)
         self.mechanism = mechanism
         self.parameters = parameters
         self._tests = tests
@@ -246,7 +246,7 @@ class Session:
         """Test, and keep the bits, and the values that `values` makes of them."""
         # Before the lock, that another thread may have held when the process was forked.
         if self._pid != os.getpid():
-            raise RuntimeError("this session belongs to another process")
+            raise RuntimeError("these tests belong to another process")
         with self._lock:
             if self.exhausted:
                 raise ExhaustedError("all that the cost pays for has been used up")

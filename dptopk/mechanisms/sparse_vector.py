@@ -12,7 +12,7 @@ from dptopk._validate import boolean, integer, positive
 from dptopk.discrete import HIGHEST, LOWEST, add_noise
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import (
-    Session,
+    OnlineTests,
     ThresholdTests,
     query_array,
     query_number,
@@ -26,7 +26,7 @@ __all__ = ["SparseVector", "sparse_vector"]
 THEOREM = "Lyu, Su and Li 2017, sparse vector technique with {}"
 
 
-class SparseVector(Session):
+class SparseVector(OnlineTests):
     """Tests of queries against one noisy threshold, one at a time.
 
     Each query may depend on the answers to those before it. However many there

@@ -12,7 +12,7 @@ from dptopk._validate import boolean, choice, integer, positive, probability
 from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import (
-    Session,
+    OnlineTests,
     ThresholdTests,
     query_number,
     scales,
@@ -130,7 +130,7 @@ def stable_release(
     )
 
 
-class StableQueries(Session):
+class StableQueries(OnlineTests):
     """Queries answered as they are, where they are stable: one at a time.
 
     Each may depend on what came out before. All of epsilon and delta is charged

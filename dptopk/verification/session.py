@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dptopk.filter import Filter
+from dptopk.budget.filter import Filter
+from dptopk.budget.session import Session
+from dptopk.budget.terms import Terms
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms.limited_domain import threshold
 from dptopk.reference import session as reference
 from dptopk.reference.limited_domain import BOT
 from dptopk.reference.session import Query, Transcript
 from dptopk.rng import SeededRng, TapeRng
-from dptopk.session import Session, Terms
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
 from dptopk.verification.draws import histogram_of, outcome_of

@@ -1,271 +1,28 @@
 """Pay-what-you-get: many top-k queries out of one budget, each paid by what came back.
 
 `Session` is Algorithm 2 of Durfee and Rogers 2019, with the epsilon of a step
-fixed from the total. Its guarantee is Theorem 2, and the smaller delta of
-"tight" comes from the following.
-
-Let h and h' differ by a user who is in h', and D and D' be the items in their
-top k_bar. An item that leaves D makes place for one that enters D'; pair them.
-The two counts of a pair differ by 0 or 1 upwards, as do those of every other
-item and of BOT: so with the pairs for items, each pick under h or h' is one
-and the same step of the exponential mechanism, of bounded range, whatever was
-picked before. (Where h has fewer items than k_bar, an item may enter D' with
-none to leave: pair it with a missing one, which counts 0, and let that compete
-under h. If h is on the right, that only makes outcomes without it less likely;
-if it is on the left, the outcome changes only where the missing one comes up,
-and that is charged as a pair below.)
-An outcome in which no pair came up is the same event for both; so the hockey
-stick of all outcomes is at most that of as many bounded-range steps, plus the
-chance that a pair came up on *one* side, the left. That is at most
-delta_threshold in every call, whatever came before, hence
-calls * delta_threshold + delta_composition in all.
+fixed from the total; `dptopk.budget.terms` has its guarantee.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
-from dptopk._validate import boolean, choice, integer, positive, probability
-from dptopk.accounting import METHODS, step_epsilon
+from dptopk._validate import boolean, integer, positive
 from dptopk.accounting.compositions import basic
+from dptopk.budget.account import Account, ProcessAccount
+from dptopk.budget.terms import ACCOUNTINGS, Remaining, Spent, Terms
 from dptopk.errors import BudgetError
-from dptopk.histogram import Histogram
 from dptopk.mechanisms import limited_domain, peel
-from dptopk.mechanisms._calibrate import composition, scale_of
 from dptopk.mechanisms.table import refused_by_session
 from dptopk.release import Cost, Release
-from dptopk.rng import acquire, release
+from dptopk.rng import check_rng
+from dptopk.rounding import up
 
-__all__ = ["ACCOUNTINGS", "Remaining", "Session", "Spent", "Terms"]
-
-THEOREM = "Durfee and Rogers 2019, Theorem 2"
-#: How often the delta of the thresholds is charged a call.
-ACCOUNTINGS = {"tight": 1, "printed": 2}
-
-
-class Remaining(NamedTuple):
-    """What a session has left.
-
-    Attributes
-    ----------
-    outcomes : int
-        How many outcomes, BOT included.
-    calls : int
-        How many calls of limited_domain.
-    """
-
-    outcomes: int
-    calls: int
-
-
-class Spent(NamedTuple):
-    """What a session has spent, calls under way included; see `Session.spent`.
-
-    Attributes
-    ----------
-    outcomes, calls : int
-        Outcomes, BOT included, and calls of limited_domain.
-    epsilon, delta : float
-        What may be quoted for them, after the fact.
-    """
-
-    outcomes: int
-    calls: int
-    epsilon: float
-    delta: float
-
-
-@dataclass(frozen=True)
-class Terms:
-    """What a session was opened with, and what follows from it for each step.
-
-    Attributes
-    ----------
-    k_star, calls, epsilon, delta, method, accounting, delta_split
-        As in `Session`.
-    epsilon_step : float
-        The epsilon of each step.
-    delta_threshold : float
-        The delta of the threshold of each call.
-    delta_composition : float
-        The delta of the composition of all steps.
-    """
-
-    k_star: int
-    calls: int
-    epsilon: float
-    delta: float
-    method: str
-    accounting: str
-    delta_split: float
-    epsilon_step: float
-    delta_threshold: float
-    delta_composition: float
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        k_star: Any,
-        calls: Any,
-        epsilon: Any,
-        delta: Any,
-        method: Any = "adaptive",
-        accounting: Any = "tight",
-        delta_split: Any = 0.5,
-    ) -> Terms:
-        """Check the arguments of a session and fix its step."""
-        return _terms(
-            integer("k_star", k_star),
-            integer("calls", calls),
-            positive("epsilon", epsilon),
-            probability("delta", delta, zero=False),
-            choice("method", method, METHODS),
-            choice("accounting", accounting, ACCOUNTINGS),
-            _share(delta_split),
-        )
-
-    @property
-    def cost(self) -> Cost:
-        """The whole session."""
-        return Cost(self.epsilon, self.delta, f"a whole session: {self._theorem}")
-
-    @property
-    def cost_of_call(self) -> Cost:
-        """A call: the whole session again, as it is paid once for all calls."""
-        text = f"charged to a session, whose calls cost this all together: {self._theorem}"
-        return Cost(self.epsilon, self.delta, text)
-
-    @property
-    def _theorem(self) -> str:
-        steps = composition(self.method, self.epsilon_step, self.k_star, self.delta_composition)
-        how = "" if self.accounting == "printed" else ", its delta charged on one side"
-        return f"{THEOREM}{how}; {steps}"
-
-
-def _share(value: Any) -> float:
-    share = positive("delta_split", value)
-    if share > 1.0:
-        raise ValueError(f"delta_split must be in (0, 1], got {value}")
-    return share
-
-
-@lru_cache(maxsize=1024)
-def _terms(
-    k_star: int,
-    calls: int,
-    epsilon: float,
-    delta: float,
-    method: str,
-    accounting: str,
-    delta_split: float,
-) -> Terms:
-    whole = Fraction(delta)
-    thresholds = whole * Fraction(delta_split)
-    each = _down(thresholds / (calls * ACCOUNTINGS[accounting]))
-    if each == 0.0:
-        raise ValueError(f"delta is too small to share among {calls} calls, got {delta}")
-    rest = _down(whole - thresholds)
-    step = step_epsilon(epsilon, k_star, rest, method)
-    scale_of(step)  # refuses an epsilon too small for any noise
-    return Terms(
-        k_star, calls, epsilon, delta, method, accounting, delta_split, step, each, rest
-    )  # fmt: skip
-
-
-def _down(value: Fraction) -> float:
-    """Return the double at or next below a fraction >= 0."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
-
-
-def _up(value: Fraction) -> float:
-    """Return the double at or next above a fraction >= 0."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-class Account(Protocol):
-    """Where a session's budget is kept: in the process, or in a `Ledger`."""
-
-    def remaining(self) -> Remaining:
-        """Return what is left, less what calls under way have reserved."""
-
-    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
-        """Return the release of an earlier request, if this is one."""
-
-    check_labels: Callable[[Histogram], None] | None  #: refuses labels that can't be recorded
-
-    def reserve(
-        self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
-    ) -> int | Release:
-        """Charge, or raise BudgetError; a Release if the request has been answered before."""
-
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Release) -> None:
-        """Keep as much of the charge as `outcomes`, and record what it was for."""
-
-
-class InProcess:
-    """A budget that ends with its process."""
-
-    def __init__(self, terms: Terms):
-        self._lock = threading.Lock()
-        self._pid = os.getpid()
-        self._outcomes, self._calls = terms.k_star, terms.calls
-        self._reserved: dict[int, int] = {}
-        self._tickets = 0
-
-    def remaining(self) -> Remaining:
-        """Return what is left, nothing after a fork."""
-        if os.getpid() != self._pid:
-            return Remaining(0, 0)
-        with self._lock:
-            return Remaining(self._outcomes, self._calls)
-
-    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
-        """Refuse: nothing is recorded here."""
-        raise ValueError("request_id needs a session that is bound to a Ledger")
-
-    check_labels: Callable[[Histogram], None] | None = None  # nothing is recorded here
-
-    def reserve(
-        self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
-    ) -> int:
-        """Charge."""
-        if os.getpid() != self._pid:
-            raise BudgetError(
-                "this session was opened before a fork: each process would spend the whole of it; "
-                "bind sessions to a Ledger to share a budget among processes"
-            )
-        with self._lock:
-            check(Remaining(self._outcomes, self._calls), outcomes, calls)
-            self._outcomes -= outcomes
-            self._calls -= calls
-            self._tickets += 1
-            self._reserved[self._tickets] = outcomes
-            return self._tickets
-
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Release) -> None:
-        """Give back what was reserved and did not come."""
-        with self._lock:
-            self._outcomes += self._reserved.pop(ticket) - outcomes
-
-
-def check(left: Remaining, outcomes: int, calls: int) -> None:
-    """Raise BudgetError if this much is not left."""
-    if calls > left.calls:
-        raise BudgetError("no call is left in this session")
-    if outcomes > left.outcomes:
-        raise BudgetError(
-            f"the call may cost {outcomes} outcomes, and {left.outcomes} are left in this session"
-        )
+__all__ = ["Session"]
 
 
 class Session:
@@ -309,7 +66,7 @@ class Session:
     **Guarantee**: all releases of a session together are (epsilon, delta)-DP
     when one user is added or removed, whichever histograms and parameters the
     analyst chooses in view of earlier releases, and whenever they stop
-    (Theorem 2; the proof of "tight" is in this module's documentation). The
+    (Theorem 2; `dptopk.budget.terms` has the proof of "tight"). The
     histograms may be different ones: the user is then added to or removed from
     all of them, and touches each item of each once at most.
 
@@ -350,7 +107,7 @@ class Session:
             accounting=accounting,
             delta_split=delta_split,
         )
-        self._open(terms, InProcess(terms))
+        self._open(terms, ProcessAccount(terms))
 
     def _open(self, terms: Terms, account: Account) -> Session:
         self._terms = terms
@@ -455,7 +212,7 @@ class Session:
             plan = limited_domain.plan_of(
                 counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
             )
-            self._check_labels(plan.histogram)
+            self._account.check_labels(plan.histogram)
             return plan
 
         def draw(plan: limited_domain.Plan) -> Release:
@@ -528,7 +285,7 @@ class Session:
             plan = peel.plan_of(counts, k=k, sensitivity=sensitivity, monotone=monotone)
             peel.scale_in(plan, step)  # refuses a scale past the range of floats
             if plan.scores.histogram is not None:
-                self._check_labels(plan.scores.histogram)
+                self._account.check_labels(plan.scores.histogram)
             return plan
 
         def draw(plan: peel.Plan) -> Release:
@@ -538,10 +295,6 @@ class Session:
         return self._run(
             call, plan, draw, most=most, extra=0, calls=0, rng=rng, request_id=request_id
         )
-
-    def _check_labels(self, h: Histogram) -> None:
-        if self._account.check_labels is not None:
-            self._account.check_labels(h)
 
     def _run(
         self,
@@ -563,7 +316,7 @@ class Session:
             recorded = account.recorded(request_id, call)
             if recorded is not None:
                 return recorded
-        release(acquire(rng))  # a bad rng, or no secure bits, is an error before the charge
+        check_rng(rng)
         while True:
             k, nothing_left = call["k"], False
             if k == "rest":
@@ -661,13 +414,15 @@ class Session:
         terms = self._terms
         rho = Fraction(terms.epsilon_step) ** 2 * terms.k_star / 8
         thresholds = Fraction(terms.delta_threshold) * terms.calls * ACCOUNTINGS[terms.accounting]
-        return ZCDpEvent(_up(rho)), _up(thresholds)
+        return ZCDpEvent(up(rho)), up(thresholds)
 
-    def __getattr__(self, name: str) -> Any:
-        reason = refused_by_session(name)
-        if reason:
-            raise AttributeError(f"{name} can't be called through a session: {reason}")
-        raise AttributeError(f"'Session' object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # a misspelt call is an error of the type checker
+
+        def __getattr__(self, name: str) -> Any:
+            reason = refused_by_session(name)
+            if reason:
+                raise AttributeError(f"{name} can't be called through a session: {reason}")
+            raise AttributeError(f"'Session' object has no attribute {name!r}")
 
     def __repr__(self) -> str:
         terms, left = self._terms, self.remaining

@@ -20,16 +20,17 @@ import datetime
 import json
 import os
 import sqlite3
-import threading
-import time
-import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dptopk._record import check_labels, decode, encode
 from dptopk._validate import nonnegative
+from dptopk.budget import fork, schema
+from dptopk.budget.account import Account, check
+from dptopk.budget.record import check_labels, decode, encode
+from dptopk.budget.schema import FLOATS, TERMS
+from dptopk.budget.terms import Remaining, Terms
 from dptopk.errors import (
     DptopkError,
     LedgerConflictError,
@@ -39,68 +40,8 @@ from dptopk.errors import (
 )
 from dptopk.histogram import Histogram
 from dptopk.release import Release
-from dptopk.session import Remaining, Terms, check
 
 __all__ = ["Budget", "Entry", "Ledger"]
-
-VERSION = 1
-APPLICATION = 0x6470746B  # "dptk": tells our files from other SQLite files
-
-_FLOATS = tuple(name for name, kind in Terms.__annotations__.items() if kind == "float")
-_TERMS = tuple(Terms.__dataclass_fields__)
-
-# Integers and strings only: floats are kept as float.hex() writes them. The
-# balances repeat what the record says, so that a call need not add it up.
-_SCHEMA = f"""
-CREATE TABLE schema_version (version INTEGER NOT NULL);
-INSERT INTO schema_version VALUES ({VERSION});
-CREATE TABLE budgets (
-    name TEXT NOT NULL PRIMARY KEY,
-    created TEXT NOT NULL,
-    k_star INTEGER NOT NULL CHECK (k_star >= 1),
-    calls INTEGER NOT NULL CHECK (calls >= 1),
-    method TEXT NOT NULL,
-    accounting TEXT NOT NULL,
-    {", ".join(f"{name} TEXT NOT NULL" for name in _FLOATS)}
-);
-CREATE TABLE balances (
-    name TEXT NOT NULL PRIMARY KEY REFERENCES budgets,
-    outcomes INTEGER NOT NULL CHECK (outcomes >= 0),
-    calls INTEGER NOT NULL CHECK (calls >= 0)
-);
-CREATE TABLE reservations (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL REFERENCES budgets,
-    request_id TEXT,
-    call TEXT NOT NULL,
-    outcomes INTEGER NOT NULL CHECK (outcomes >= 1),
-    calls INTEGER NOT NULL CHECK (calls >= 0),
-    at TEXT NOT NULL,
-    UNIQUE (name, request_id)
-);
-CREATE TABLE releases (
-    reservation INTEGER PRIMARY KEY REFERENCES reservations,
-    outcomes INTEGER NOT NULL CHECK (outcomes >= 1),
-    released TEXT NOT NULL,
-    at TEXT NOT NULL
-);
-"""
-_APPEND_ONLY = "".join(
-    f"CREATE TRIGGER {table}_{event.lower()} BEFORE {event} ON {table} "
-    "BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END;\n"
-    for table in ("budgets", "reservations", "releases")
-    for event in ("UPDATE", "DELETE")
-) + "".join(
-    # INSERT OR REPLACE deletes a row without asking the triggers on DELETE.
-    f"CREATE TRIGGER {table}_replace BEFORE INSERT ON {table} "
-    f"WHEN EXISTS (SELECT 1 FROM {table} WHERE {same}) "
-    "BEGIN SELECT RAISE(ABORT, 'the record is append-only'); END;\n"
-    for table, same in (
-        ("budgets", "rowid = NEW.rowid OR name = NEW.name"),
-        ("reservations", "id = NEW.id OR (name = NEW.name AND request_id = NEW.request_id)"),
-        ("releases", "reservation = NEW.reservation"),
-    )
-)
 
 
 class Budget(NamedTuple):
@@ -206,27 +147,11 @@ class Ledger:
         # and closing the file would drop this process's locks on it.
         if self._path.is_file() and 0 < self._path.stat().st_size < 512:
             raise LedgerError(f"{self._path} is not a ledger")
-        with _gate.shared():  # not while a fork goes through them
-            self._make()
-            _ledgers.add(self)
+        with fork.transaction():  # not while a fork goes through them
+            schema.make(self._path)
+            fork.opened(self)
         with self._transaction("BEGIN IMMEDIATE") as db:
-            _prepare(db, self._path)
-
-    def _make(self) -> None:
-        """Make an empty file that only its owner can read; leave one that is there alone.
-
-        SQLite gives the files that it keeps beside it the same mode.
-        """
-        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR
-        try:
-            with _making:
-                os.close(os.open(os.path.realpath(self._path), flags, 0o600))
-        except FileExistsError:
-            pass
-        except OSError as error:
-            raise LedgerUnavailableError(
-                f"{self._path} can't be opened ({error.strerror})"
-            ) from error
+            schema.prepare(db, self._path)
 
     def create(self, name: str, **terms: Any) -> None:
         """Make a budget.
@@ -254,8 +179,8 @@ class Ledger:
         if not name:
             raise ValueError("name must not be empty")
         fixed = Terms.of(**terms)
-        values = {field: getattr(fixed, field) for field in _TERMS}
-        values |= {field: values[field].hex() for field in _FLOATS}
+        values = {field: getattr(fixed, field) for field in TERMS}
+        values |= {field: values[field].hex() for field in FLOATS}
         with self._transaction("BEGIN IMMEDIATE") as db:
             if db.execute("SELECT 1 FROM budgets WHERE name = ?", (name,)).fetchone():
                 raise LedgerConflictError(f"there is a budget named {name!r} already")
@@ -333,22 +258,20 @@ class Ledger:
             for at, request, call, outcomes, calls, text in rows
         ]
 
-    def account(self, name: str) -> tuple[Terms, Account]:
+    def account(self, name: str) -> tuple[Terms, LedgerAccount]:
         """Return what `Session.bound` needs of a budget."""
         with self._transaction("BEGIN") as db:
             terms = _terms(db, name)
-        return terms, Account(self, name)
+        return terms, LedgerAccount(self, name)
 
     def close(self) -> None:
         """Close the file; sessions bound to it can't spend any more."""
-        _gate.shut()
-        try:
+        with fork.closing():
             self._closed = True
-            self._close_connections()
-        finally:
-            _gate.open()
+            self.close_connections()
 
-    def _close_connections(self) -> None:
+    def close_connections(self) -> None:
+        """Close what no transaction is using; the next one opens another."""
         while self._pool:
             self._pool.pop().close()
 
@@ -367,14 +290,14 @@ class Ledger:
 
         Whatever goes wrong undoes it, and errors of SQLite become LedgerError.
         """
-        with _gate.shared():
+        with fork.transaction():
             if self._closed:
                 raise LedgerUnavailableError("the ledger is closed")
             try:
                 try:
                     db = self._pool.pop()
                 except IndexError:
-                    db = self._connect()
+                    db = schema.connect(self._path, self._timeout)
                 try:
                     db.execute(begin)
                     yield db
@@ -389,47 +312,18 @@ class Ledger:
                     raise
                 self._pool.append(db)
             except sqlite3.Error as error:
-                raise _explained(error, self._path) from error
-
-    def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(
-            self._path, timeout=self._timeout, isolation_level=None, check_same_thread=False
-        )
-        try:
-            _recognise(db, self._path)
-            self._write_ahead(db)
-            db.execute("PRAGMA synchronous = FULL")
-            # On macOS fsync alone leaves writes in the drive's cache; no effect elsewhere.
-            db.execute("PRAGMA fullfsync = ON")
-            db.execute("PRAGMA checkpoint_fullfsync = ON")
-            db.execute("PRAGMA foreign_keys = ON")
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    def _write_ahead(self, db: sqlite3.Connection) -> None:
-        """Set WAL mode, which stays with the file; SQLite itself does not wait for its turn."""
-        end = time.monotonic() + self._timeout
-        while True:
-            try:
-                (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
-            except sqlite3.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > end:
-                    raise
-                time.sleep(0.01)
-                continue
-            if mode != "wal":
-                raise LedgerError(f"{self._path} can't be used in WAL mode")
-            return
+                raise schema.explained(error, self._path) from error
 
 
-class Account:
+class LedgerAccount(Account):
     """A budget of a ledger, as a session spends it."""
 
     def __init__(self, ledger: Ledger, name: str):
         self._ledger, self._name = ledger, name
-        self.check_labels: Callable[[Histogram], None] | None = check_labels
+
+    def check_labels(self, h: Histogram) -> None:
+        """Refuse labels that can't be recorded."""
+        check_labels(h)
 
     def remaining(self) -> Remaining:
         """Return what is left."""
@@ -478,34 +372,12 @@ class Account:
             )
 
 
-def _recognise(db: sqlite3.Connection, path: Path) -> bool:
-    """Return whether a file is a ledger, False if it is empty; refuse any other."""
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    if application == APPLICATION:
-        return True
-    if application != 0 or db.execute("SELECT 1 FROM sqlite_master").fetchone():
-        raise LedgerError(f"{path} is an SQLite file, but not a ledger")
-    return False
-
-
-def _prepare(db: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file; check the version of an old one."""
-    if not _recognise(db, path):
-        for statement in _SCHEMA.split(";\n"):
-            db.execute(statement)
-        for trigger in _APPEND_ONLY.splitlines():
-            db.execute(trigger)
-        db.execute(f"PRAGMA application_id = {APPLICATION}")
-    elif db.execute("SELECT version FROM schema_version").fetchall() != [(VERSION,)]:
-        raise LedgerError(f"{path} is a ledger of another version of dptopk")
-
-
 def _terms(db: sqlite3.Connection, name: str) -> Terms:
-    row = db.execute(f"SELECT {', '.join(_TERMS)} FROM budgets WHERE name = ?", (name,)).fetchone()
+    row = db.execute(f"SELECT {', '.join(TERMS)} FROM budgets WHERE name = ?", (name,)).fetchone()
     if row is None:
         raise UnknownBudgetError(f"there is no budget named {name!r}")
-    values = dict(zip(_TERMS, row, strict=True))
-    return Terms(**values | {field: float.fromhex(values[field]) for field in _FLOATS})
+    values = dict(zip(TERMS, row, strict=True))
+    return Terms(**values | {field: float.fromhex(values[field]) for field in FLOATS})
 
 
 def _balance(db: sqlite3.Connection, name: str) -> Remaining:
@@ -539,89 +411,3 @@ def _text(call: Mapping[str, Any]) -> str:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
-
-
-_PASSING, _LASTING = LedgerUnavailableError, LedgerError
-_SIGNS = (
-    ("locked", "is locked by another program", _PASSING),
-    ("readonly", "can't be written", _PASSING),
-    ("unable to open", "can't be opened", _PASSING),
-    ("full", "can't be written: the disk is full", _PASSING),
-    ("disk I/O", "can't be read or written", _PASSING),
-    ("not a database", "is not a ledger", _LASTING),
-    ("malformed", "is damaged", _LASTING),
-)
-
-
-def _explained(error: sqlite3.Error, path: Path) -> LedgerError:
-    """Return an error that says what is wrong; SQLite's words hold none of the rows."""
-    text = str(error)
-    for sign, meaning, kind in _SIGNS:
-        if sign in text:
-            return kind(f"{path} {meaning} ({text})")
-    return LedgerError(f"{path} can't be used ({text})")
-
-
-# SQLite must not be carried across a fork: neither its connections nor its own
-# notes on which locks the process holds. So a fork waits until no transaction
-# is running, and all connections are closed before it.
-
-
-class _Gate:
-    """Many transactions at a time, or one fork; a fork that waits goes first."""
-
-    def __init__(self) -> None:
-        self.condition = threading.Condition(threading.Lock())
-        self.inside = self.waiting = 0
-
-    @contextmanager
-    def shared(self) -> Iterator[None]:
-        with self.condition:
-            while self.waiting:
-                self.condition.wait()
-            self.inside += 1
-        try:
-            yield
-        finally:
-            with self.condition:
-                self.inside -= 1
-                if not self.inside:
-                    self.condition.notify_all()
-
-    def shut(self) -> None:
-        """Wait until nobody is inside, and let nobody in."""
-        self.condition.acquire()
-        self.waiting += 1
-        while self.inside:
-            self.condition.wait()
-
-    def open(self) -> None:
-        """Undo `shut`."""
-        self.waiting -= 1
-        self.condition.notify_all()
-        self.condition.release()
-
-
-_gate = _Gate()
-# Closing a file drops the locks that other threads' SQLite has on it: none opens it before.
-_making = threading.Lock()
-_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
-
-
-def _before_fork() -> None:
-    _gate.shut()
-    for ledger in list(_ledgers):
-        ledger._close_connections()
-
-
-def _after_fork_in_child() -> None:
-    global _gate
-    _gate = _Gate()  # threads that waited at the old one are not here
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=lambda: _gate.open(),
-        after_in_child=_after_fork_in_child,
-    )

@@ -11,7 +11,7 @@ might go past the total:
   and Steinke 2016). Costs may be chosen adaptively, as long as their sum is
   kept below a bound fixed beforehand (Feldman and Zrnic 2021; Rogers, Roth,
   Ullman and Vadhan 2016 for pure DP). The deltas of thresholds add up to the rest of
-  delta, by the argument in `dptopk.session`.
+  delta, by the argument in `dptopk.budget.terms`.
 
 Sums are exact fractions: a Decimal or Fraction is taken as it is, and a float for
 the decimal that it prints as: ten times 0.1 is 1.0, and uses it up. The noise
@@ -24,7 +24,6 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -32,11 +31,13 @@ from typing import Any, NamedTuple
 from dptopk._validate import integer, positive, probability
 from dptopk.accounting.compositions import epsilon_of_rho
 from dptopk.accounting.inverse import largest
+from dptopk.budget.exact import exact, told_apart
 from dptopk.errors import BudgetError
 from dptopk.mechanisms import limited_domain, peel
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.release import Cost, Release
-from dptopk.rng import acquire, release
+from dptopk.rng import check_rng
+from dptopk.rounding import below, down
 
 __all__ = ["Filter", "Left"]
 
@@ -63,41 +64,6 @@ class Left(NamedTuple):
     epsilon: float
     rho: float
     delta: float
-
-
-def exact(value: Any) -> Fraction:
-    """Return a number as the fraction it stands for, a float as the decimal it prints as."""
-    if isinstance(value, (int, Fraction, Decimal)):
-        return Fraction(value)
-    return Fraction(repr(float(value)))
-
-
-def below(value: Fraction) -> float:
-    """Return the double at or next below a fraction >= 0."""
-    nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0.0)
-
-
-def told_apart(value: Fraction, other: Fraction) -> tuple[str, str]:
-    """Write two different numbers with as few digits as tell them apart, but at least six."""
-    for digits in range(6, 18):
-        texts = _short(value, digits), _short(other, digits)
-        if texts[0] != texts[1]:
-            return texts
-    while True:  # the same doubles
-        digits *= 2
-        context = Context(prec=digits)
-        asked, left = (context.divide(*x.as_integer_ratio()) for x in (value, other))
-        texts = str(asked), str(left)
-        if texts[0] != texts[1]:
-            return texts
-
-
-def _short(value: Fraction, digits: int) -> str:
-    try:
-        return f"{float(value):.{digits}g}"
-    except OverflowError:
-        return "more than any float"
 
 
 @lru_cache(maxsize=256)
@@ -163,7 +129,7 @@ class Filter:
         if self._pure:
             self._total, self.rho = exact(epsilon), 0.0
         else:
-            composition = below(exact(delta) - thresholds)
+            composition = down(exact(delta) - thresholds)
             if composition == 0.0:
                 raise ValueError(f"delta is too small to share, got {delta}")
             self.rho = rho_of(self.epsilon, composition)
@@ -187,7 +153,7 @@ class Filter:
     def remaining(self) -> Left:
         """What is left; what calls under way may cost is not."""
         with self._lock:
-            left, delta = below(self._left), below(self._left_delta)
+            left, delta = down(self._left), down(self._left_delta)
         return Left(left, 0.0, delta) if self._pure else Left(0.0, left, delta)
 
     def epsilon_step(self, k: int) -> float:
@@ -205,9 +171,9 @@ class Filter:
         """
         with self._lock:
             each = self._left / integer("k", k)
-        step = below(each) if self._pure else math.sqrt(below(8 * each))
+        step = down(each) if self._pure else math.sqrt(down(8 * each))
         while step > 0.0 and self._price(exact(step)) > each:
-            step = math.nextafter(step, 0.0)
+            step = below(step)
         return step
 
     def limited_domain(
@@ -258,7 +224,7 @@ class Filter:
 
         def draw() -> Release:
             return limited_domain.draw(
-                plan, step=step, delta=below(delta), cost=self._cost_of_call, rng=rng
+                plan, step=step, delta=down(delta), cost=self._cost_of_call, rng=rng
             )
 
         return self._run(draw, price, plan.steps, int(plan.private_k_bar), delta, rng)
@@ -335,13 +301,13 @@ class Filter:
         positive("epsilon", epsilon)
         price = exact(epsilon)
         self._reserve(price if self._pure else price**2 / 2, Fraction(0))
-        return below(price)
+        return down(price)
 
     def _step(self, epsilon_step: Any) -> tuple[float, Fraction]:
         positive("epsilon_step", epsilon_step)
         step = exact(epsilon_step)
-        scale_of(below(step))  # refuses one too small for any noise
-        return below(step), self._price(step)
+        scale_of(down(step))  # refuses one too small for any noise
+        return down(step), self._price(step)
 
     def _price(self, step: Fraction) -> Fraction:
         """Return what a bounded-range step costs."""
@@ -356,7 +322,7 @@ class Filter:
         delta: Fraction,
         rng: Any,
     ) -> Release:
-        release(acquire(rng))  # a bad rng, or no secure bits, is an error before the charge
+        check_rng(rng)
         self._reserve(steps * price, delta)
         released = draw()
         with self._lock:

@@ -1,0 +1,1 @@
+"""Budgets of many calls: sessions, filters, and ledgers that keep them on disk."""

@@ -1,0 +1,93 @@
+"""Where a session's budget is kept: in the process, or in a `Ledger`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from dptopk.budget.terms import Remaining, Terms
+from dptopk.errors import BudgetError
+from dptopk.histogram import Histogram
+from dptopk.release import Release
+
+__all__ = ["Account", "ProcessAccount", "check"]
+
+
+class Account(Protocol):
+    """Where a session's budget is kept: in the process, or in a `Ledger`."""
+
+    def remaining(self) -> Remaining:
+        """Return what is left, less what calls under way have reserved."""
+
+    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
+        """Return the release of an earlier request, if this is one."""
+
+    def check_labels(self, h: Histogram) -> None:
+        """Raise TypeError if labels can't be recorded with what they were released for."""
+
+    def reserve(
+        self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
+    ) -> int | Release:
+        """Charge, or raise BudgetError; a Release if the request has been answered before."""
+
+    def settle(self, ticket: int, outcomes: int, calls: int, released: Release) -> None:
+        """Keep as much of the charge as `outcomes`, and record what it was for."""
+
+
+class ProcessAccount(Account):
+    """A budget that ends with its process."""
+
+    def __init__(self, terms: Terms):
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._outcomes, self._calls = terms.k_star, terms.calls
+        self._reserved: dict[int, int] = {}
+        self._tickets = 0
+
+    def remaining(self) -> Remaining:
+        """Return what is left, nothing after a fork."""
+        if os.getpid() != self._pid:
+            return Remaining(0, 0)
+        with self._lock:
+            return Remaining(self._outcomes, self._calls)
+
+    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
+        """Refuse: nothing is recorded here."""
+        raise ValueError("request_id needs a session that is bound to a Ledger")
+
+    def check_labels(self, h: Histogram) -> None:
+        """Take any labels: nothing is recorded here."""
+
+    def reserve(
+        self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
+    ) -> int:
+        """Charge."""
+        if os.getpid() != self._pid:
+            raise BudgetError(
+                "this session was opened before a fork: each process would spend the whole of it; "
+                "bind sessions to a Ledger to share a budget among processes"
+            )
+        with self._lock:
+            check(Remaining(self._outcomes, self._calls), outcomes, calls)
+            self._outcomes -= outcomes
+            self._calls -= calls
+            self._tickets += 1
+            self._reserved[self._tickets] = outcomes
+            return self._tickets
+
+    def settle(self, ticket: int, outcomes: int, calls: int, released: Release) -> None:
+        """Give back what was reserved and did not come."""
+        with self._lock:
+            self._outcomes += self._reserved.pop(ticket) - outcomes
+
+
+def check(left: Remaining, outcomes: int, calls: int) -> None:
+    """Raise BudgetError if this much is not left."""
+    if calls > left.calls:
+        raise BudgetError("no call is left in this session")
+    if outcomes > left.outcomes:
+        raise BudgetError(
+            f"the call may cost {outcomes} outcomes, and {left.outcomes} are left in this session"
+        )

@@ -1,0 +1,170 @@
+"""What a session is opened with, and the epsilon and delta of each step that follow.
+
+The guarantee of a session is Theorem 2 of Durfee and Rogers 2019, and the smaller
+delta of "tight" comes from the following.
+
+Let h and h' differ by a user who is in h', and D and D' be the items in their
+top k_bar. An item that leaves D makes place for one that enters D'; pair them.
+The two counts of a pair differ by 0 or 1 upwards, as do those of every other
+item and of BOT: so with the pairs for items, each pick under h or h' is one
+and the same step of the exponential mechanism, of bounded range, whatever was
+picked before. (Where h has fewer items than k_bar, an item may enter D' with
+none to leave: pair it with a missing one, which counts 0, and let that compete
+under h. If h is on the right, that only makes outcomes without it less likely;
+if it is on the left, the outcome changes only where the missing one comes up,
+and that is charged as a pair below.)
+An outcome in which no pair came up is the same event for both; so the hockey
+stick of all outcomes is at most that of as many bounded-range steps, plus the
+chance that a pair came up on *one* side, the left. That is at most
+delta_threshold in every call, whatever came before, hence
+calls * delta_threshold + delta_composition in all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dptopk._validate import choice, integer, positive, probability
+from dptopk.accounting import METHODS, step_epsilon
+from dptopk.mechanisms._calibrate import composition, scale_of
+from dptopk.release import Cost
+from dptopk.rounding import down
+
+__all__ = ["ACCOUNTINGS", "Remaining", "Spent", "Terms"]
+
+THEOREM = "Durfee and Rogers 2019, Theorem 2"
+#: How often the delta of the thresholds is charged a call.
+ACCOUNTINGS = {"tight": 1, "printed": 2}
+
+
+class Remaining(NamedTuple):
+    """What a session has left.
+
+    Attributes
+    ----------
+    outcomes : int
+        How many outcomes, BOT included.
+    calls : int
+        How many calls of limited_domain.
+    """
+
+    outcomes: int
+    calls: int
+
+
+class Spent(NamedTuple):
+    """What a session has spent, calls under way included; see `Session.spent`.
+
+    Attributes
+    ----------
+    outcomes, calls : int
+        Outcomes, BOT included, and calls of limited_domain.
+    epsilon, delta : float
+        What may be quoted for them, after the fact.
+    """
+
+    outcomes: int
+    calls: int
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a session was opened with, and what follows from it for each step.
+
+    Attributes
+    ----------
+    k_star, calls, epsilon, delta, method, accounting, delta_split
+        As in `Session`.
+    epsilon_step : float
+        The epsilon of each step.
+    delta_threshold : float
+        The delta of the threshold of each call.
+    delta_composition : float
+        The delta of the composition of all steps.
+    """
+
+    k_star: int
+    calls: int
+    epsilon: float
+    delta: float
+    method: str
+    accounting: str
+    delta_split: float
+    epsilon_step: float
+    delta_threshold: float
+    delta_composition: float
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        k_star: Any,
+        calls: Any,
+        epsilon: Any,
+        delta: Any,
+        method: Any = "adaptive",
+        accounting: Any = "tight",
+        delta_split: Any = 0.5,
+    ) -> Terms:
+        """Check the arguments of a session and fix its step."""
+        return _terms(
+            integer("k_star", k_star),
+            integer("calls", calls),
+            positive("epsilon", epsilon),
+            probability("delta", delta, zero=False),
+            choice("method", method, METHODS),
+            choice("accounting", accounting, ACCOUNTINGS),
+            _share(delta_split),
+        )
+
+    @property
+    def cost(self) -> Cost:
+        """The whole session."""
+        return Cost(self.epsilon, self.delta, f"a whole session: {self._theorem}")
+
+    @property
+    def cost_of_call(self) -> Cost:
+        """A call: the whole session again, as it is paid once for all calls."""
+        text = f"charged to a session, whose calls cost this all together: {self._theorem}"
+        return Cost(self.epsilon, self.delta, text)
+
+    @property
+    def _theorem(self) -> str:
+        steps = composition(self.method, self.epsilon_step, self.k_star, self.delta_composition)
+        how = "" if self.accounting == "printed" else ", its delta charged on one side"
+        return f"{THEOREM}{how}; {steps}"
+
+
+def _share(value: Any) -> float:
+    share = positive("delta_split", value)
+    if share > 1.0:
+        raise ValueError(f"delta_split must be in (0, 1], got {value}")
+    return share
+
+
+@lru_cache(maxsize=1024)
+def _terms(
+    k_star: int,
+    calls: int,
+    epsilon: float,
+    delta: float,
+    method: str,
+    accounting: str,
+    delta_split: float,
+) -> Terms:
+    whole = Fraction(delta)
+    thresholds = whole * Fraction(delta_split)
+    each = down(thresholds / (calls * ACCOUNTINGS[accounting]))
+    if each == 0.0:
+        raise ValueError(f"delta is too small to share among {calls} calls, got {delta}")
+    rest = down(whole - thresholds)
+    step = step_epsilon(epsilon, k_star, rest, method)
+    scale_of(step)  # refuses an epsilon too small for any noise
+    return Terms(
+        k_star, calls, epsilon, delta, method, accounting, delta_split, step, each, rest
+    )  # fmt: skip
