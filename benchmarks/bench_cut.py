@@ -9,8 +9,7 @@ import numpy as np
 from benchmarks.data import Counts, mostly_equal, skewed
 from benchmarks.row import Row, at_least, at_most
 from benchmarks.timing import medians_ms
-from dptopk import Histogram
-from dptopk.argtopk import argtopk
+from dptopk import Histogram, argtopk
 
 
 def by_argpartition(counts: Counts, m: int) -> Counts:

@@ -4,10 +4,11 @@
 came out and what it cost.
 """
 
+import sys
 from importlib.metadata import PackageNotFoundError, version
 
-from dptopk import accounting, ranking, utility
-from dptopk.argtopk import argtopk
+from dptopk import accounting, metrics, ranking, utility
+from dptopk._argtopk import argtopk
 from dptopk.budget.filter import Filter
 from dptopk.budget.ledger import Ledger
 from dptopk.budget.session import Session
@@ -25,6 +26,13 @@ from dptopk.errors import (
     UnknownBudgetError,
     UnknownDomainError,
 )
+from dptopk.framework import (
+    restricted,
+    restricted_gumbel,
+    restricted_normal,
+    restricted_oneshot,
+    restricted_permute_and_flip,
+)
 from dptopk.histogram import Histogram
 from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.joint import count_sets, joint
@@ -41,20 +49,18 @@ from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stab
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.ranking import rank_pairs
 from dptopk.release import Answers, Cost, Release
-from dptopk.restricted import (
-    restricted,
-    restricted_gumbel,
-    restricted_normal,
-    restricted_oneshot,
-    restricted_permute_and_flip,
-)
 from dptopk.rng import SeededRng
-from dptopk.verify import verify
+from dptopk.verification.verify import verify
 
 try:
     __version__ = version("dptopk")
 except PackageNotFoundError:  # a source tree that was built in place
     __version__ = "unknown"
+
+# `restricted` and `verify` are functions; their modules stand elsewhere, and can be imported by
+# these names too. No module file has the name of a function, which it would hide.
+sys.modules["dptopk.restricted"] = sys.modules["dptopk.framework.restrict"]
+sys.modules["dptopk.verify"] = sys.modules["dptopk.verification.verify"]
 
 __all__ = [
     "Answers",
@@ -86,6 +92,7 @@ __all__ = [
     "joint",
     "limited_domain",
     "limited_domain_laplace",
+    "metrics",
     "noisy_counts",
     "noisy_max",
     "noisy_topk",

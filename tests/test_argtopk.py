@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dptopk import _core
-from dptopk.argtopk import argtopk
+from dptopk import _core, argtopk
 
 CHUNK = 2048  # keys the C code handles at a time
 SAMPLED = 4 * CHUNK  # from here on it takes its first bound from a sample

@@ -234,13 +234,13 @@ def test_variances():
 def test_laplace_scales_are_the_least_that_hold():
     for epsilon in (1e-9, 0.1, 0.3, 1.0, 3.0, 7.7):
         for moved in (1, 2, 3, 100):
-            scale = discrete.laplace_scale(epsilon, moved)
+            scale = discrete.laplace_scale(epsilon=epsilon, moved=moved)
             assert Fraction(scale) * Fraction(epsilon) >= moved
             assert Fraction(np.nextafter(scale, 0)) * Fraction(epsilon) < moved
-    assert discrete.laplace_scale(1e300, 1) == discrete.LOWEST
+    assert discrete.laplace_scale(epsilon=1e300, moved=1) == discrete.LOWEST
     for epsilon in (1e-20, 1e-320):
         with pytest.raises(ValueError, match=r"^epsilon is too small: the noise scale is past"):
-            discrete.laplace_scale(epsilon, 1)
+            discrete.laplace_scale(epsilon=epsilon, moved=1)
 
 
 def exact_delta(sigma, epsilon, m):
@@ -260,7 +260,7 @@ def exact_delta(sigma, epsilon, m):
 def test_delta_is_above_the_exact_one_and_near_where_noise_is_not_small(sigma, m):
     for epsilon in (0.1, 1.0, 3.0):
         expected = exact_delta(sigma, epsilon, m)
-        bound = discrete.gaussian_delta(sigma, epsilon, m)
+        bound = discrete.discrete_gaussian_delta(epsilon=epsilon, sigma=sigma, moved=m)
         assert bound >= expected * (1 - 1e-12)
         if m == 1 or sigma * sigma >= 2.5 * m:
             assert bound <= expected * (1 + 1e-9) + 1e-15
@@ -269,17 +269,19 @@ def test_delta_is_above_the_exact_one_and_near_where_noise_is_not_small(sigma, m
 @pytest.mark.parametrize("m", [1, 2, 5, 40])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-3), (3.0, 1e-9)])
 def test_sigmas_hold_and_are_smaller_than_zcdp_needs(epsilon, delta, m):
-    sigma = discrete.gaussian_sigma(epsilon, delta, m)
+    sigma = discrete.discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=m)
     if sigma < 30:  # else the convolution takes long
         assert exact_delta(sigma, epsilon, m) <= delta * (1 + 1e-9)
         assert exact_delta(0.999 * sigma, epsilon, m) > delta
-    assert discrete.gaussian_delta(sigma, epsilon, m) <= delta  # to the last place
+    assert (
+        discrete.discrete_gaussian_delta(epsilon=epsilon, sigma=sigma, moved=m) <= delta
+    )  # to the last place
     assert epsilon_of_rho(m / (2 * sigma * sigma), delta) > 1.02 * epsilon
 
 
 def test_sigmas_by_zcdp_where_sums_would_be_long():
     for epsilon, delta, m in [(1e-4, 1e-6, 1), (1.0, 1e-6, 10**6), (0.5, 1e-300, 10**5)]:
-        sigma = discrete.gaussian_sigma(epsilon, delta, m)
+        sigma = discrete.discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=m)
         assert sigma * m**0.5 > discrete.MOST_SIGMA
         rho = m / (2 * sigma * sigma)
         assert epsilon_of_rho(rho * (1 - 1e-15), delta) <= epsilon
@@ -290,5 +292,5 @@ def test_sigmas_by_zcdp_where_sums_would_be_long():
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 50.0, 700.0, 1e6, 1e300])
 @pytest.mark.parametrize("delta", [1e-300, 1e-9, 0.5, 1 - 2.0**-53])
 def test_any_budget_has_a_sigma(epsilon, delta, m):
-    sigma = discrete.gaussian_sigma(epsilon, delta, m)
+    sigma = discrete.discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=m)
     assert discrete.LOWEST <= sigma <= discrete.HIGHEST

@@ -24,7 +24,7 @@ def exact(epsilon, sigma, sensitivity=1.0):
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_sigma_is_enough_and_two_ulp_less_is_not(epsilon, delta):
-    sigma = gaussian_sigma(epsilon, delta)
+    sigma = gaussian_sigma(epsilon=epsilon, delta=delta)
     assert exact(epsilon, sigma) <= delta
     below = sigma
     for _ in range(3):
@@ -34,36 +34,38 @@ def test_sigma_is_enough_and_two_ulp_less_is_not(epsilon, delta):
 
 @pytest.mark.parametrize("sensitivity", [1e-3, math.sqrt(3), 7.0, 1e9])
 def test_sigma_scales_with_the_sensitivity(sensitivity):
-    sigma = gaussian_sigma(1.0, 1e-6, sensitivity)
+    sigma = gaussian_sigma(epsilon=1.0, delta=1e-6, sensitivity=sensitivity)
     assert exact(1.0, sigma, sensitivity) <= 1e-6
-    assert sigma == pytest.approx(sensitivity * gaussian_sigma(1.0, 1e-6), rel=1e-15)
+    assert sigma == pytest.approx(sensitivity * gaussian_sigma(epsilon=1.0, delta=1e-6), rel=1e-15)
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.3, 1.0, 4.0, 36.0])
 @pytest.mark.parametrize("epsilon", [0.0, *EPSILONS])
 def test_delta_is_rounded_up(epsilon, sigma):
-    delta, true = gaussian_delta(epsilon, sigma), exact(epsilon, sigma)
+    delta, true = gaussian_delta(epsilon=epsilon, sigma=sigma), exact(epsilon, sigma)
     assert true <= delta
     assert delta == 5e-324 or delta <= true * (1 + 2**-51)
 
 
 def test_known_values():
     # Epsilon 0 is total variation, 2 Phi(1/2) - 1; and the classical bound is worse.
-    assert gaussian_delta(0.0, 1.0) == pytest.approx(math.erf(0.5 / math.sqrt(2)), rel=1e-15)
-    assert gaussian_sigma(1.0, 1e-6) < math.sqrt(2 * math.log(1.25e6)) < 5.4
+    assert gaussian_delta(epsilon=0.0, sigma=1.0) == pytest.approx(
+        math.erf(0.5 / math.sqrt(2)), rel=1e-15
+    )
+    assert gaussian_sigma(epsilon=1.0, delta=1e-6) < math.sqrt(2 * math.log(1.25e6)) < 5.4
 
 
 def test_noise_one_part_in_a_million_smaller_costs_more():
-    sigma = gaussian_sigma(0.5, 1e-9)
-    assert gaussian_delta(0.5, sigma * (1 - 1e-6)) > 1e-9
-    assert gaussian_delta(0.5, sigma) <= 1e-9
+    sigma = gaussian_sigma(epsilon=0.5, delta=1e-9)
+    assert gaussian_delta(epsilon=0.5, sigma=sigma * (1 - 1e-6)) > 1e-9
+    assert gaussian_delta(epsilon=0.5, sigma=sigma) <= 1e-9
 
 
 def test_threads_and_other_precisions_change_nothing():
-    expected = [gaussian_sigma(0.3, 10.0**-i) for i in range(1, 9)]
+    expected = [gaussian_sigma(epsilon=0.3, delta=10.0**-i) for i in range(1, 9)]
     _sigma.cache_clear()
     with mpmath.workprec(20), ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda i: gaussian_sigma(0.3, 10.0**-i), range(1, 9)))
+        found = list(pool.map(lambda i: gaussian_sigma(epsilon=0.3, delta=10.0**-i), range(1, 9)))
     assert found == expected
 
 
@@ -80,4 +82,4 @@ def test_threads_and_other_precisions_change_nothing():
 )
 def test_bad_input(arguments, error, message):
     with pytest.raises(error, match=message):
-        gaussian_sigma(*arguments)
+        gaussian_sigma(**dict(zip(("epsilon", "delta", "sensitivity"), arguments, strict=False)))

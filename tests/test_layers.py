@@ -15,18 +15,17 @@ LAYERS = [
     ["errors", "_core", "rounding"],
     ["_validate", "_counts"],
     ["domain"],
-    ["rng", "accounting", "argtopk"],
+    ["rng", "accounting", "_argtopk"],
     ["sources", "utility"],
     ["histogram"],
     ["reference"],
     ["discrete"],
     ["release"],
     ["mechanisms"],
-    ["metrics", "_wrapped"],
-    ["restricted", "ranking"],
+    ["metrics"],
+    ["framework", "ranking"],
     ["budget"],
     ["verification"],
-    ["verify"],
     ["cli"],
     ["__main__", "__init__"],
 ]
@@ -71,6 +70,37 @@ def test_mechanisms_do_not_import_each_other(path):
     others = {other.stem for other in MECHANISMS} - {path.stem}
     for name in imports_of(path):
         assert name[1] != "mechanisms" or name[2] not in others
+
+
+def test_no_function_hides_a_module():
+    """A package that holds pkg.name as a function has no module pkg/name.py."""
+    import importlib
+    import pkgutil
+
+    import dptopk
+
+    for package in (dptopk, *(
+        importlib.import_module(f"dptopk.{p.name}")
+        for p in pkgutil.iter_modules([str(PACKAGE)]) if p.ispkg
+    )):  # fmt: skip
+        modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        assert [n for n in modules if callable(getattr(package, n, None))] == []
+
+
+def test_functions_and_modules_can_both_be_reached():
+    import subprocess
+    import sys
+
+    for code in (
+        "import dptopk as dp; dp.metrics.f1_score; dp.utility; dp.accounting.total_epsilon",
+        "import dptopk as dp; dp.verify.run; dp.verify(lambda c: {0: 1.0}, epsilon=1, delta=0)",
+        "import dptopk.restricted; "
+        "dptopk.restricted('peel', [9, 5, 1], k=1, epsilon=1, delta=1e-3); "
+        "from dptopk.restricted import default_split",
+        "import dptopk.verify; dptopk.verify.run; from dptopk.verify import verify, run",
+        "import dptopk.metrics, dptopk as dp; dp.metrics.f1_score",
+    ):
+        subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_the_core_needs_no_extra():

@@ -186,7 +186,7 @@ def case(mechanism, error, message, **changes):
             )
         ),
         *(
-            case(m, ValueError, "tail must be one of exact, paper, got 'long'", tail="long")
+            case(m, ValueError, "bound must be one of exact, paper, got 'long'", bound="long")
             for m in ("top_stable", "restricted_gumbel")
         ),
         case("limited_domain", ValueError, 'k_bar must be an integer, "private" or None',

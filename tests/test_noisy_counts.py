@@ -267,7 +267,9 @@ def test_a_user_moves_no_more_than_is_counted_and_bounded(items, bound, moved):
     assert Fraction(scale) * Fraction(0.3) >= moved
     assert Fraction(math.nextafter(scale, 0)) * Fraction(0.3) < moved
     release = counted(items, epsilon=0.3, delta=1e-5, noise="gaussian", max_items_per_user=bound)
-    assert release.parameters["counts_scale"] == discrete.gaussian_sigma(0.3, 1e-5, moved)
+    assert release.parameters["counts_scale"] == discrete.discrete_gaussian_sigma(
+        epsilon=0.3, delta=1e-5, moved=moved
+    )
 
 
 def test_the_histograms_own_bound_is_used():
@@ -282,9 +284,11 @@ def test_the_histograms_own_bound_is_used():
 def test_the_noise_of_smaller_variance_is_chosen():
     for k, epsilon, delta in [(1, 1.0, 1e-6), (7, 1.0, 1e-6), (7, 0.1, 1e-3), (3, 5.0, 0.2)]:
         release = counted(range(k), epsilon=epsilon, delta=delta)
+        laplace = discrete.laplace_scale(epsilon=epsilon, moved=k)
+        gaussian = discrete.discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=k)
         variances = {
-            "laplace": discrete.variance("laplace", discrete.laplace_scale(epsilon, k)),
-            "gaussian": discrete.variance("gaussian", discrete.gaussian_sigma(epsilon, delta, k)),
+            "laplace": discrete.variance("laplace", laplace),
+            "gaussian": discrete.variance("gaussian", gaussian),
         }
         noise = release.parameters["counts_noise"]
         assert noise == min(variances, key=variances.get)

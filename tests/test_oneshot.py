@@ -168,14 +168,16 @@ def test_gaussian_noise_is_the_analytic_one():
             COUNTS, k=2, noise="gaussian", epsilon=0.5, delta=1e-5, sensitivity=3.0,
             max_items_per_user=5, monotone=monotone,
         )  # fmt: skip
-        sigma = gaussian_sigma(0.5, 1e-5, 3.0 * math.sqrt(5))
+        sigma = gaussian_sigma(epsilon=0.5, delta=1e-5, sensitivity=3.0 * math.sqrt(5))
         assert release.parameters["scale"] == pytest.approx(sigma, rel=1e-15)
         assert Fraction(release.parameters["scale"]) ** 2 >= Fraction(sigma) ** 2 * (1 - 2**-51)
         assert release.cost[:2] == (0.5, 1e-5)
         assert "Balle and Wang 2018, Theorem 8, at most 5 items" in release.cost.theorem
     whole = dp.oneshot(COUNTS, k=2, noise="gaussian", epsilon=0.5, delta=1e-5,
                        max_items_per_user=100)  # fmt: skip
-    assert whole.parameters["scale"] == pytest.approx(gaussian_sigma(0.5, 1e-5, math.sqrt(7)))
+    assert whole.parameters["scale"] == pytest.approx(
+        gaussian_sigma(epsilon=0.5, delta=1e-5, sensitivity=math.sqrt(7))
+    )
 
 
 def test_the_bound_of_the_histogram_holds():

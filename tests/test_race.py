@@ -451,7 +451,7 @@ def test_others_who_use_mpmath_do_not_write_its_constants():
     before = [memo.memo_prec for memo in memos]
     assert min(before) > 4000
     gaussian_sigma.__globals__["_sigma"].cache_clear()
-    assert gaussian_sigma(1e300, 0.5) > 0.0  # in 3,500 bits
+    assert gaussian_sigma(epsilon=1e300, delta=0.5) > 0.0  # in 3,500 bits
     assert [memo.memo_prec for memo in memos] == before
 
 

@@ -11,7 +11,7 @@ import pytest
 import dptopk as dp
 from dptopk.accounting import step_epsilon
 from dptopk.domain import restricted_k_bar
-from dptopk.restricted import default_split
+from dptopk.framework.restrict import default_split
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 COUNTS = np.array([40, 7000, 9000, 7, 8000, 3, 0])
@@ -71,7 +71,7 @@ def test_the_budget_is_not_overdrawn_by_a_single_bit():
         ({"k": 6}, ValueError, "k must be at most k_bar = 5, got 6"),
         ({"k_bar": None, "k": 8}, ValueError, "k must be at most k_bar = 7, got 8"),
         ({"ordered": 1}, TypeError, "ordered must be True or False, got int"),
-        ({"tail": "long"}, ValueError, "tail must be one of exact, paper"),
+        ({"bound": "long"}, ValueError, "bound must be one of exact, paper"),
         ({"options": {}}, TypeError, "options are for the mechanisms of this library"),
         ({"delta": 0.0}, ValueError, r"delta must be in \(0, 1\), got 0"),
         ({"counts": [3, -1]}, ValueError, "counts must not be negative"),
@@ -161,7 +161,7 @@ def test_normal_noise_costs_by_the_items_of_a_user():
         for k, d in ((3, 4), (300, 4), (3, 16))
     ]  # fmt: skip
     assert sigma[0] == sigma[1] == pytest.approx(sigma[2] / 2, rel=1e-12)
-    assert sigma[0] >= dp.accounting.gaussian_sigma(0.5, 5e-7, 2.0)
+    assert sigma[0] >= dp.accounting.gaussian_sigma(epsilon=0.5, delta=5e-7, sensitivity=2.0)
     release = dp.restricted_normal(COUNTS, k=3, max_items_per_user=8, **BUDGET)
     assert release.items == (2, 4, 1)
     assert release.ordered

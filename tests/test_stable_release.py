@@ -20,8 +20,8 @@ BUDGET = {"epsilon": 1.0, "delta": 1e-12}
 @pytest.mark.parametrize("scale", [1e-9, 0.7, 1.0, 3e8])
 def test_the_threshold_is_the_exact_one_rounded_up(delta, scale):
     with mpmath.workdps(50):
-        for tail, factor in (("exact", 2), ("paper", 1)):
-            height = mpmath.mpf(release_threshold(delta, scale, tail))
+        for bound, factor in (("exact", 2), ("paper", 1)):
+            height = mpmath.mpf(release_threshold(delta, scale, bound))
             right = max(mpmath.mpf(0), -mpmath.log(factor * mpmath.mpf(delta)) * mpmath.mpf(scale))
             assert right <= height <= right * (1 + mpmath.mpf(2) ** -48) + mpmath.mpf(5e-324)
     chance = LAWS["laplace"].above(np.array(release_threshold(delta, scale, "exact") / scale))
@@ -43,7 +43,7 @@ def test_one_query():
     three = dp.stable_release("x", distance=0, **BUDGET, sensitivity=3)
     assert three.parameters["threshold"] == pytest.approx(3 * math.log(0.5e12))
     assert Fraction(three.parameters["scale"]) >= 3
-    paper = dp.stable_release("x", distance=0, **BUDGET, tail="paper")
+    paper = dp.stable_release("x", distance=0, **BUDGET, bound="paper")
     assert paper.parameters["threshold"] == pytest.approx(math.log(1e12))
 
 
@@ -80,7 +80,7 @@ def test_unstable_shares_delta_among_hits_and_stable_among_queries():
 
     one = height()
     assert one == height(max_queries=1) == height(max_queries=1000)
-    assert one < height(max_queries=1000, tail="paper")
+    assert one < height(max_queries=1000, bound="paper")
     stable = height(stop="stable", max_queries=1)
     assert stable == one
     assert height(stop="stable", max_queries=1000) > stable
@@ -123,7 +123,7 @@ def test_a_session_ends_with_its_queries():
         ({"delta": 0}, ValueError, r"delta must be in \(0, 1\), got 0"),
         ({"delta": 1}, ValueError, r"delta must be in \(0, 1\), got 1"),
         ({"sensitivity": 0}, ValueError, "sensitivity must be a finite number > 0"),
-        ({"tail": "none"}, ValueError, "tail must be one of exact, paper, got 'none'"),
+        ({"bound": "none"}, ValueError, "bound must be one of exact, paper, got 'none'"),
         ({"rng": 1}, TypeError, "rng must be None"),
     ],
 )
@@ -146,7 +146,11 @@ def test_bad_input(changes, error, message, monkeypatch):
         ({"max_queries": 0}, ValueError, "max_queries must be an integer >= 1, got 0"),
         ({"split": 2}, ValueError, r"split must be in \(0, 1\), got 2"),
         ({"queries": iter([])}, TypeError, "give max_queries"),
-        ({"queries": iter([]), "stop": "unstable", "tail": "paper"}, TypeError, "give max_queries"),
+        (
+            {"queries": iter([]), "stop": "unstable", "bound": "paper"},
+            TypeError,
+            "give max_queries",
+        ),
         ({"queries": [3]}, TypeError, "a query must be a pair"),
         ({"queries": [(1, 2, 3)]}, TypeError, "a query must be a pair"),
     ],

@@ -90,8 +90,8 @@ def test_the_budget_is_not_overdrawn_by_a_single_bit():
 
 
 def test_delta_is_shared_among_the_places_that_can_change():
-    def threshold(k_bar, n_items, tail="exact"):
-        return calibrated(1, 1.0, 1e-6, k_bar, 0.37, 0.0, tail, n_items).threshold
+    def threshold(k_bar, n_items, bound="exact"):
+        return calibrated(1, 1.0, 1e-6, k_bar, 0.37, 0.0, bound, n_items).threshold
 
     assert threshold(5, None) == threshold(5, 6) == threshold(5, 100)
     assert threshold(5, 5) == threshold(4, None)  # all of a known domain is always the same

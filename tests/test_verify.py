@@ -22,7 +22,7 @@ from dptopk.verification.bounded_range import composed_delta
 from dptopk.verification.privacy import Claim, Table, hockey_stick
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck
 from dptopk.verification.sampling import chi_square, power, tape_twin
-from dptopk.verify import Report, run, verify
+from dptopk.verification.verify import Report, run, verify
 
 DELTA = 0.01
 

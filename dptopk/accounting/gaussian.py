@@ -28,7 +28,7 @@ BITS = 80  # of the difference that is left
 STEPS = 500  # of Newton's method at most; a few are enough
 
 
-def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> float:
+def gaussian_delta(*, epsilon: float, sigma: float, sensitivity: float = 1.0) -> float:
     """Return the least delta of Gaussian noise at an epsilon, rounded up.
 
     Parameters
@@ -53,7 +53,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     Examples
     --------
     >>> from dptopk.accounting import gaussian_delta
-    >>> round(gaussian_delta(1.0, 1.0), 4)
+    >>> round(gaussian_delta(epsilon=1.0, sigma=1.0), 4)
     0.1269
     """
     epsilon = nonnegative("epsilon", epsilon)
@@ -66,7 +66,7 @@ def gaussian_delta(epsilon: float, sigma: float, sensitivity: float = 1.0) -> fl
     return nearest if nearest >= delta * (1 + context.ldexp(1, -60)) else above(nearest)
 
 
-def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
+def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float = 1.0) -> float:
     """Return the least Gaussian noise that is (epsilon, delta)-DP, rounded up.
 
     Parameters
@@ -92,7 +92,7 @@ def gaussian_sigma(epsilon: float, delta: float, sensitivity: float = 1.0) -> fl
     Examples
     --------
     >>> from dptopk.accounting import gaussian_sigma
-    >>> round(gaussian_sigma(1.0, 1e-6), 4)
+    >>> round(gaussian_sigma(epsilon=1.0, delta=1e-6), 4)
     4.2247
     """
     return _sigma(

@@ -31,7 +31,7 @@ def _run(args: argparse.Namespace) -> int:
             print("\n".join(names))
         return 0
     from dptopk.sources.progress import working
-    from dptopk.verify import run
+    from dptopk.verification.verify import run
 
     with refusing(), working("Checking", not args.json):
         results = run(args.names or None, quick=args.quick)

@@ -10,7 +10,7 @@ import numpy as np
 from dptopk._counts import HEAD
 from dptopk._validate import choice, positive, probability
 from dptopk.accounting.compositions import basic
-from dptopk.discrete import NOISES, add_noise, gaussian_sigma, laplace_scale, variance
+from dptopk.discrete import NOISES, add_noise, discrete_gaussian_sigma, laplace_scale, variance
 from dptopk.domain import bound_of_user
 from dptopk.histogram import Histogram, as_histogram
 from dptopk.release import Cost, Release
@@ -84,7 +84,7 @@ def noisy_counts(
     both, by basic composition: what is counted depends on the data through the
     release alone. One user moves m counts at most, the smaller of their number
     and max_items_per_user: Laplace noise of scale m / epsilon is epsilon-DP;
-    for Gaussian noise see `dptopk.discrete.gaussian_sigma`.
+    for Gaussian noise see `dptopk.discrete.discrete_gaussian_sigma`.
 
     The price is fixed beforehand, whatever was picked. So a release of no items,
     of which nothing is counted and for which nothing is drawn, is charged too; and
@@ -155,10 +155,10 @@ def calibrate_counts(
             raise ValueError("gaussian noise needs delta > 0")
         if delta > 0.0:
             raise ValueError("laplace noise has no use for delta; leave it 0")
-        return "laplace", laplace_scale(epsilon, moved), 0.0
-    sigma = gaussian_sigma(epsilon, delta, moved)
+        return "laplace", laplace_scale(epsilon=epsilon, moved=moved), 0.0
+    sigma = discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=moved)
     if noise is None:
-        scale = laplace_scale(epsilon, moved)
+        scale = laplace_scale(epsilon=epsilon, moved=moved)
         if variance("laplace", scale) <= variance("gaussian", sigma):
             return "laplace", scale, 0.0
     return "gaussian", sigma, delta

@@ -265,7 +265,9 @@ def _gaussian(
             "noise 'gaussian' needs max_items_per_user, a bound on the items of a user"
         )
     items = min(max_items_per_user, n_items)
-    sigma = gaussian_sigma(epsilon, delta, _product(root_up(items), sensitivity))
+    sigma = gaussian_sigma(
+        epsilon=epsilon, delta=delta, sensitivity=_product(root_up(items), sensitivity)
+    )
     theorem = f"Balle and Wang 2018, Theorem 8, at most {items} items a user"
     return Noise(sigma, delta, theorem)
 

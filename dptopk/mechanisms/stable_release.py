@@ -28,13 +28,13 @@ SINGLE = "Thakurta and Smith 2013, release by distance to instability"
 MANY = "Carvalho, Wang, Gondara and Miao 2020, sparse vector with distance to instability"
 
 
-def release_threshold(delta: float, scale: float, tail: str) -> float:
+def release_threshold(delta: float, scale: float, bound: str) -> float:
     """Return what a distance of 0 with noise of this scale exceeds with chance delta, rounded up.
 
     ``scale * ln(1 / (2 delta))``, as P(noise > T) = exp(-T / scale) / 2; the
     paper's is ``scale * ln(1 / delta)``.
     """
-    length = -math.log(2.0 * delta if tail == "exact" else delta)
+    length = -math.log(2.0 * delta if bound == "exact" else delta)
     height = product_up(padded(length, units=8), scale) if length > 0.0 else 0.0
     if not math.isfinite(height):
         raise ValueError("epsilon is too small: the threshold is past the range of floats")
@@ -48,7 +48,7 @@ def stable_release(
     epsilon: float,
     delta: float,
     sensitivity: float = 1.0,
-    tail: str = "exact",
+    bound: str = "exact",
     rng: Any = None,
 ) -> Answers:
     """Release a value if many users would have to come or go to change it.
@@ -71,7 +71,7 @@ def stable_release(
         The total delta, > 0.
     sensitivity : float, default 1
         How far one user can move the distance.
-    tail : {"exact", "paper"}
+    bound : {"exact", "paper"}
         How the threshold follows from delta: from the exact chance that a
         distance of 0 passes, or as the paper has it, ln(1 / delta) / epsilon.
     rng : optional
@@ -108,9 +108,9 @@ def stable_release(
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=False)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
-    tail = choice("tail", tail, BOUNDS)
+    bound = choice("bound", bound, BOUNDS)
     scale = scale_of(epsilon, sensitivity)
-    threshold = release_threshold(delta, scale, tail)
+    threshold = release_threshold(delta, scale, bound)
     bits, private = threshold_tests(
         _array(distance), threshold=threshold, threshold_scale=0.0, query_scale=scale, rng=rng
     )
@@ -123,7 +123,7 @@ def stable_release(
         private=private,
         parameters={
             "sensitivity": sensitivity,
-            "tail": tail,
+            "bound": bound,
             "threshold": threshold,
             "scale": scale,
         },
@@ -149,7 +149,7 @@ class StableQueries(OnlineTests):
         How many.
     max_queries : int, optional
         How many queries there may be. Needed with ``stop="stable"``, where delta
-        is shared among them, and with ``tail="paper"``.
+        is shared among them, and with ``bound="paper"``.
     monotone : bool, default False
         Whether a user moves all distances one way: half the noise.
     sensitivity : float, default 1
@@ -157,7 +157,7 @@ class StableQueries(OnlineTests):
     split : float, optional
         The share of epsilon that goes to the threshold, in (0, 1); by default
         the best one for many misses, as for `sparse_vector`.
-    tail : {"exact", "paper"}
+    bound : {"exact", "paper"}
         How the threshold follows from delta. "exact": from the chance that a
         distance of 0 passes, times the queries that can be the first to do so
         (`hits` of them with ``stop="unstable"``). "paper": from the larger
@@ -201,7 +201,7 @@ class StableQueries(OnlineTests):
         monotone: bool = False,
         sensitivity: float = 1.0,
         split: float | None = None,
-        tail: str = "exact",
+        bound: str = "exact",
         rng: Any = None,
     ):
         epsilon = positive("epsilon", epsilon)
@@ -212,10 +212,10 @@ class StableQueries(OnlineTests):
             max_queries = integer("max_queries", max_queries)
         monotone = boolean("monotone", monotone)
         sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
-        tail = choice("tail", tail, BOUNDS)
-        if max_queries is None and (stop == "stable" or tail == "paper"):
+        bound = choice("bound", bound, BOUNDS)
+        if max_queries is None and (stop == "stable" or bound == "paper"):
             raise TypeError("give max_queries: delta is shared among so many queries")
-        moved = hits if stop == "unstable" and tail == "exact" else max_queries
+        moved = hits if stop == "unstable" and bound == "exact" else max_queries
         assert moved is not None
         if max_queries is not None:
             moved = min(moved, max_queries)
@@ -225,7 +225,7 @@ class StableQueries(OnlineTests):
             query_scale=noise.query,
             threshold_scale=noise.threshold,
             tests=moved,
-            bound=tail,
+            bound=bound,
         )
         self._stable = stop == "stable"  # whether a hit is a stable answer
         super().__init__(
@@ -245,7 +245,7 @@ class StableQueries(OnlineTests):
                 "monotone": monotone,
                 "sensitivity": sensitivity,
                 "split": noise.split,
-                "tail": tail,
+                "bound": bound,
                 "threshold": threshold,
                 "threshold_scale": noise.threshold,
                 "query_scale": noise.query,
@@ -298,7 +298,7 @@ def stable_queries(
     monotone: bool = False,
     sensitivity: float = 1.0,
     split: float | None = None,
-    tail: str = "exact",
+    bound: str = "exact",
     rng: Any = None,
 ) -> Answers:
     """Answer the stable ones of many queries, as they are.
@@ -311,7 +311,7 @@ def stable_queries(
     queries : iterable of (value, distance)
         Asked in this order, each drawn after the one before was answered. A
         generator is sent the answer (the value, or None).
-    epsilon, delta, stop, hits, max_queries, monotone, sensitivity, split, tail, rng
+    epsilon, delta, stop, hits, max_queries, monotone, sensitivity, split, bound, rng
         As for `StableQueries`, which is this one query at a time. `max_queries`
         is by default the length of a sequence where it is needed.
 
@@ -352,7 +352,7 @@ def stable_queries(
         monotone=monotone,
         sensitivity=sensitivity,
         split=split,
-        tail=tail,
+        bound=bound,
         rng=rng,
     )
     left = iter(queries)

@@ -32,7 +32,7 @@ def top_stable(
     k_bar: int | None = None,
     split: float = 0.37,
     epsilon_select: float = 0.0,
-    tail: str = "exact",
+    bound: str = "exact",
     rng: Any = None,
 ) -> Release:
     """Release the most frequent items as a set, as many as a large gap comes after.
@@ -62,7 +62,7 @@ def top_stable(
         The part of `epsilon` by which k of a stable set of more than k items
         are picked: a k-fold exponential mechanism over that set. 0: any k of
         them, all sets of k being equally likely.
-    tail : {"exact", "paper"}
+    bound : {"exact", "paper"}
         How the threshold follows from delta: from the exact chance that a gap
         of 1 passes, or from the larger bound of the paper's Lemma 3.1.
     rng : optional
@@ -91,7 +91,7 @@ def top_stable(
     Laplace of scale 1/e1 on the threshold and 2/e2 on each gap less 1, and the
     threshold is (2/e2) ln(1/delta_q) with the largest delta_q such that a gap
     of 1 passes with chance delta / m at most; m is k_bar, or if less (and
-    ``tail="exact"``) one less than the items of a known domain. A stable set of
+    ``bound="exact"``) one less than the items of a known domain. A stable set of
     more than k items reveals nothing but the k that come out.
 
     Items missing from the top k_bar+1 count 0; ties go by item order. Of a
@@ -113,12 +113,12 @@ def top_stable(
     delta = probability("delta", delta, zero=False)
     split = probability("split", split, zero=False)
     epsilon_select = nonnegative("epsilon_select", epsilon_select)
-    tail = choice("tail", tail, BOUNDS)
+    bound = choice("bound", bound, BOUNDS)
     if epsilon_select >= epsilon:
         raise ValueError(f"epsilon_select must be less than epsilon, got {epsilon_select}")
     h = as_histogram(counts)
     k_bar = k_bar_of(k, k_bar, default=k, limit=h.k_bar)
-    plan = calibrated(k, epsilon, delta, k_bar, split, epsilon_select, tail, h.n_items)
+    plan = calibrated(k, epsilon, delta, k_bar, split, epsilon_select, bound, h.n_items)
     top_counts, items, gaps = _gaps(h, plan.places, k_bar)
     passed, private = threshold_tests(
         gaps[::-1].copy(),  # from the last place down
@@ -155,7 +155,7 @@ def top_stable(
             "k_bar": k_bar,
             "split": split,
             "epsilon_select": epsilon_select,
-            "tail": tail,
+            "bound": bound,
             "threshold": plan.threshold,
             "threshold_scale": plan.threshold_scale,
             "query_scale": plan.query_scale,
@@ -182,16 +182,16 @@ def calibrated(
     k_bar: int,
     split: float,
     epsilon_select: float,
-    tail: str,
+    bound: str,
     n_items: int | None,
 ) -> Plan:
     """Return what the budget affords, rounded against us."""
     rest = difference_down(epsilon, epsilon_select)
     noise = scales(rest, hits=1, monotone=False, split=split)
     # At the last place of a known domain the set is always the same.
-    moves = k_bar if n_items is None or tail == "paper" else max(1, min(k_bar, n_items - 1))
+    moves = k_bar if n_items is None or bound == "paper" else max(1, min(k_bar, n_items - 1))
     threshold = stability_threshold(
-        delta, query_scale=noise.query, threshold_scale=noise.threshold, tests=moves, bound=tail
+        delta, query_scale=noise.query, threshold_scale=noise.threshold, tests=moves, bound=bound
     )
     return Plan(
         k_bar if n_items is None else min(k_bar, n_items),

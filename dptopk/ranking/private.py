@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dptopk._argtopk import argtopk
 from dptopk._validate import boolean, choice, integer, positive, probability
-from dptopk.argtopk import argtopk
 from dptopk.discrete import add_noise, laplace_scale
 from dptopk.domain import labels_at
 from dptopk.errors import StatementError
@@ -306,7 +306,8 @@ def calibrate(
     while grid < FINEST and grid * sensitivity < n_items * COARSE:
         grid *= 10
     if method == "laplace":
-        scale = laplace_scale(epsilon, math.ceil(grid * (widened + Fraction(1, 2**51))) + n_items)
+        moved = math.ceil(grid * (widened + Fraction(1, 2**51))) + n_items
+        scale = laplace_scale(epsilon=epsilon, moved=moved)
     else:  # refuses what the paper's theorems are not proved for
         scale = noise_for(
             noise="laplace", method=method, k=k, epsilon=epsilon, delta=delta,

@@ -1,5 +1,6 @@
-"""What `dptopk.verify` is made of; docs/verification.md says how to add a mechanism.
+"""The checks of `dptopk.verify`; docs/verification.md says how to add a mechanism.
 
+verify.py         what is called: `verify` for a mechanism of yours, `run` for ours
 privacy.py        every small histogram against every neighbour, exactly
 sampling.py       draws against the exact law; a kernel against its reference
 registry.py       what an entry is: checks that must pass, broken twins that must not

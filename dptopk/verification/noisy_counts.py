@@ -38,12 +38,12 @@ def _law(
 
 
 def _laplace(k: int, moved: int, *, epsilon: float, factor: float = 1.0) -> Law:
-    scale = factor * tails.laplace_scale(epsilon, moved)
+    scale = factor * tails.laplace_scale(epsilon=epsilon, moved=moved)
     return partial(_law, items=range(k), scale=scale, noise="laplace")
 
 
 def _gaussian(k: int, moved: int, *, epsilon: float, factor: float = 1.0) -> Law:
-    sigma = factor * tails.gaussian_sigma(epsilon, DELTA, moved)
+    sigma = factor * tails.discrete_gaussian_sigma(epsilon=epsilon, delta=DELTA, moved=moved)
     reach = math.ceil(6 * sigma)
     return partial(_law, items=range(k), scale=sigma, noise="gaussian", reach=reach)
 
@@ -222,7 +222,7 @@ ENTRY = Entry(
         ),
         _private(
             "a pick and its count: the sum of both",
-            partial(_pick_then_count, epsilon=1.0, scale=tails.laplace_scale(0.5, 1)),
+            partial(_pick_then_count, epsilon=1.0, scale=tails.laplace_scale(epsilon=0.5, moved=1)),
             Claim(1.5, attains=0.93),
             3,
         ),
@@ -239,7 +239,7 @@ ENTRY = Entry(
             "noisy_counts(), Gaussian",
             partial(_public, epsilon=1.0, delta=DELTA, noise="gaussian"),
             "gaussian",
-            tails.gaussian_sigma(1.0, DELTA, 1),
+            tails.discrete_gaussian_sigma(epsilon=1.0, delta=DELTA, moved=1),
             draws=100_000,
             sees=True,
         ),
@@ -258,7 +258,7 @@ ENTRY = Entry(
         ),
         _private(
             "counts as if free",
-            partial(_pick_then_count, epsilon=1.0, scale=tails.laplace_scale(0.5, 1)),
+            partial(_pick_then_count, epsilon=1.0, scale=tails.laplace_scale(epsilon=0.5, moved=1)),
             Claim(1.0),
             3,
         ),

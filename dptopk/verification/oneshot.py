@@ -102,7 +102,7 @@ def _cases() -> Iterator[PrivacyCheck]:
 
 def _gaussian(k: int, user: int, attains: float, *, monotone: bool) -> PrivacyCheck:
     """At the delta that makes sigma 1: the calibration must come back to it."""
-    delta = gaussian_delta(EPSILON, 1.0, math.sqrt(user))
+    delta = gaussian_delta(epsilon=EPSILON, sigma=1.0, sensitivity=math.sqrt(user))
     sigma = _calibrated(k, "gaussian", delta=delta, max_items_per_user=user, monotone=monotone)
     kind = "counts" if monotone else "scores that move both ways"
     return PrivacyCheck(
@@ -219,7 +219,7 @@ def _broken_laws() -> Iterator[PrivacyCheck | WideCheck]:
         max_items_per_user=2,
         **both_ways,
     )
-    delta = gaussian_delta(EPSILON, 1.0)
+    delta = gaussian_delta(epsilon=EPSILON, sigma=1.0)
     yield _not_private(
         "gaussian: sigma without sqrt(D)",
         _law(1, 1.0, "gaussian"),
@@ -227,7 +227,7 @@ def _broken_laws() -> Iterator[PrivacyCheck | WideCheck]:
         max_items_per_user=2,
         **both_ways,
     )
-    sigma = gaussian_sigma(EPSILON, 0.01)
+    sigma = gaussian_sigma(epsilon=EPSILON, delta=0.01)
     yield _wide_gaussian("gaussian: sigma without sqrt(D), counts of 1000 items", 100, sigma)
     yield _wide("Theorem 2.2 without sqrt(k)", 4.0, power=0.0)
     for case, wrong in enumerate((0.7, 0.5)):
@@ -244,7 +244,7 @@ def _budget(noise: str) -> dict[str, Any]:
     """Return what makes the scale 1 at k=2, for counts."""
     if noise != "gaussian":
         return {"epsilon": 2.0, "noise": noise}
-    delta = gaussian_delta(1.0, 1.0)
+    delta = gaussian_delta(epsilon=1.0, sigma=1.0)
     return {"epsilon": 1.0, "delta": delta, "max_items_per_user": 1, "noise": noise}
 
 
@@ -329,7 +329,7 @@ ENTRY = Entry(
         _wide_gaussian(
             "gaussian, counts of 1000 items, at most 100 a user",
             100,
-            gaussian_sigma(EPSILON, 0.01, 10.0),
+            gaussian_sigma(epsilon=EPSILON, delta=0.01, sensitivity=10.0),
             least=1e-4,
         ),
         *(_sampler(f"oneshot(), {n}", partial(_public, noise=n), n, sees=True) for n in NOISES),

@@ -12,12 +12,12 @@ import numpy as np
 
 from dptopk.accounting import gaussian_sigma, step_epsilon
 from dptopk.accounting.stability import stability_threshold
+from dptopk.framework.restrict import restricted as mechanism
 from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.reference import noise, peel, permute_and_flip, restricted
 from dptopk.reference.limited_domain import BOT, Outcome
 from dptopk.release import Release
-from dptopk.restricted import restricted as mechanism
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.rounding import difference_down
 from dptopk.verification import tapes
@@ -54,7 +54,7 @@ def _flip(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
 
 def _normal(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
     """Pick by normal noise that is (2 EPSILON_STEP, DELTA)-DP for users of one item."""
-    sigma = gaussian_sigma(2 * EPSILON_STEP, DELTA)
+    sigma = gaussian_sigma(epsilon=2 * EPSILON_STEP, delta=DELTA)
     return noise.sequence_law(dict(enumerate(counts)), k=k, scale=sigma, noise="gaussian")
 
 

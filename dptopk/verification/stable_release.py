@@ -49,9 +49,11 @@ def _pairs(counts: Counts, *, margin: int = 1) -> tuple[Answer, ...]:
 # ---- one query
 
 
-def _single(*, tail: str = "exact", margin: int = 1, share: float = 1.0, noise: float = 1.0) -> Law:
+def _single(
+    *, bound: str = "exact", margin: int = 1, share: float = 1.0, noise: float = 1.0
+) -> Law:
     scale = scale_of(EPSILON)
-    threshold = release_threshold(DELTA * share, scale, tail) * noise
+    threshold = release_threshold(DELTA * share, scale, bound) * noise
 
     def law(counts: Counts) -> dict[Outcome, float]:
         answer = leader(counts, 0, margin=margin)
@@ -69,18 +71,18 @@ def _private_single(label: str, law: Law, *, attains: float = 0.0) -> PrivacyChe
 
 @lru_cache(maxsize=4096)
 def _noise(
-    stop: str, hits: int, tail: str = "exact", moved: int | None = None, scaled: bool = True
+    stop: str, hits: int, bound: str = "exact", moved: int | None = None, scaled: bool = True
 ) -> dict[str, float]:
     """Return threshold and scales; the wrong ones by another `moved`, or not scaled by hits."""
     noise = scales(EPSILON, hits=hits if scaled else 1, monotone=False)
     if moved is None:
-        moved = hits if stop == "unstable" and tail == "exact" else PAIRS
+        moved = hits if stop == "unstable" and bound == "exact" else PAIRS
     threshold = stability_threshold(
         DELTA,
         query_scale=noise.query,
         threshold_scale=noise.threshold,
         tests=min(moved, PAIRS),
-        bound=tail,
+        bound=bound,
     )
     return {
         "threshold": threshold,
@@ -130,11 +132,11 @@ ATTAINS = {
 
 def _cases() -> Iterator[PrivacyCheck]:
     yield _private_single("one query", _single(), attains=0.999)
-    yield _private_single("one query, the paper's threshold", _single(tail="paper"), attains=0.499)
+    yield _private_single("one query, the paper's threshold", _single(bound="paper"), attains=0.499)
     for (stop, hits), attains in ATTAINS.items():
         label = f"until {hits} {stop}"
         yield _private_many(label, _many(stop, hits), attains=attains)
-        yield _private_many(f"{label}, the paper's threshold", _many(stop, hits, tail="paper"))
+        yield _private_many(f"{label}, the paper's threshold", _many(stop, hits, bound="paper"))
 
 
 def _broken() -> Iterator[PrivacyCheck]:

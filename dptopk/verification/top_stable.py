@@ -38,12 +38,12 @@ def _options(
     known: bool = True,
     split: float = SPLIT,
     select: float = 0.0,
-    tail: str = "exact",
+    bound: str = "exact",
     epsilon: float = EPSILON,
     delta: float = DELTA,
 ) -> dict[str, Any]:
     n_items = ITEMS if known else None
-    plan = calibrated(k, epsilon, delta, k_bar, split, select, tail, n_items)
+    plan = calibrated(k, epsilon, delta, k_bar, split, select, bound, n_items)
     return {
         "k": k,
         "k_bar": k_bar,
@@ -86,7 +86,7 @@ def _cases() -> Iterator[PrivacyCheck]:
         (Claim(1.0, DELTA, 0.8),),
     )
     yield PrivacyCheck(
-        "k=1, k_bar=1, the paper's tail", _law(1, 1, tail="paper"), (Claim(EPSILON, DELTA, 0.5),)
+        "k=1, k_bar=1, the paper's tail", _law(1, 1, bound="paper"), (Claim(EPSILON, DELTA, 0.5),)
     )
     for known in (True, False):
         yield PrivacyCheck(

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptopk._validate import boolean, choice, integer, nonnegative, positive, probability
-from dptopk._wrapped import OURS, by_gumbel, by_ours, by_yours, in_random_order
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import BOUNDS, stability_threshold
-from dptopk.domain import bound_of_user, k_bar_of, restricted_k_bar
+from dptopk.domain import k_bar_of, restricted_k_bar
+from dptopk.framework.wrapped import OURS, by_gumbel, by_ours, by_yours, in_random_order
 from dptopk.histogram import Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import threshold_tests
@@ -23,10 +23,6 @@ from dptopk.rounding import difference_down
 __all__ = [
     "default_split",
     "restricted",
-    "restricted_gumbel",
-    "restricted_normal",
-    "restricted_oneshot",
-    "restricted_permute_and_flip",
 ]
 
 OPTIONS = ("method", "noise", "max_items_per_user")
@@ -57,7 +53,7 @@ def restricted(
     mechanism_delta: float | None = None,
     options: Mapping[str, Any] | None = None,
     ordered: bool = True,
-    tail: str = "exact",
+    bound: str = "exact",
     rng: Any = None,
 ) -> Release:
     """Let a mechanism pick k of the k_bar most frequent items; the domain may be unknown.
@@ -94,7 +90,7 @@ def restricted(
         Whether the order of the picks of a callable of yours is that of its
         choice. False for a set: it is then put in an order drawn at random
         before the tests.
-    tail : {"exact", "paper"}
+    bound : {"exact", "paper"}
         How the threshold follows from the tests' delta: exactly, or by the
         larger bound of the paper.
     rng : optional
@@ -136,7 +132,7 @@ def restricted(
     With eR = epsilon - mechanism_epsilon, both noises are Laplace of scale
     2/eR, and the threshold is (2/eR) ln(1/delta_q) with the largest delta_q such
     that delta_q (2 + ln(1/delta_q)) / 4 is at most delta - mechanism_delta; for
-    ``tail="paper"`` there is a 3 for the 2.
+    ``bound="paper"`` there is a 3 for the 2.
 
     Items missing from the top k_bar of an unknown domain are made up, and count
     0; one of these that passes is shown as BOT. Ties go by item order.
@@ -162,14 +158,14 @@ def restricted(
     k = integer("k", k)
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=False)
-    tail = choice("tail", tail, BOUNDS)
+    bound = choice("bound", bound, BOUNDS)
     ordered = boolean("ordered", ordered)
     ours = _ours(mechanism)
     _check_options(ours, options)
     h = as_histogram(counts)
     default = restricted_k_bar(k)
     k_bar = k_bar_of(k, k_bar, default=default, limit=h.k_bar, n_items=h.n_items)
-    budget = _shares(ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, tail)
+    budget = _shares(ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, bound)
     shown, items, next_count = _domain(h, k_bar)
     spend = budget.mechanism_epsilon, budget.mechanism_delta
     if ours == "peel" and not options:
@@ -214,239 +210,11 @@ def restricted(
             "mechanism_delta": budget.mechanism_delta,
             "epsilon_tests": budget.epsilon,
             "delta_tests": budget.delta,
-            "tail": tail,
+            "bound": bound,
             "threshold": budget.threshold,
             "scale": budget.scale,
             "mechanism_parameters": picked.parameters,
         },
-    )
-
-
-def restricted_gumbel(
-    counts: Any,
-    *,
-    k: int,
-    epsilon: float,
-    delta: float,
-    k_bar: int | None = None,
-    mechanism_epsilon: float | None = None,
-    mechanism_delta: float | None = None,
-    tail: str = "exact",
-    rng: Any = None,
-) -> Release:
-    """Pick up to k items by Gumbel noise among the top k_bar: `peel` by way of `restricted`.
-
-    Parameters
-    ----------
-    counts, k, epsilon, delta, k_bar, mechanism_epsilon, mechanism_delta, tail, rng
-        As in `restricted`.
-
-    Returns
-    -------
-    Release
-
-    Notes
-    -----
-    **Guarantee**: (epsilon, delta)-DP, that of `restricted`. Where ``epsilon_tests`` is 4
-    steps of `limited_domain` (from about 15 picks on, by default), a smaller gap than that one
-    needs is enough to return all k picks (Theorem 5). With fewer than 10 picks
-    `limited_domain` tends to return more.
-
-    Source: Carvalho and Wang, Algorithm 3 (RG).
-
-    Examples
-    --------
-    >>> import dptopk as dp
-    >>> dp.restricted_gumbel([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6).items
-    (1, 2)
-    """
-    return restricted(
-        "peel",
-        counts,
-        k=k,
-        epsilon=epsilon,
-        delta=delta,
-        k_bar=k_bar,
-        mechanism_epsilon=mechanism_epsilon,
-        mechanism_delta=mechanism_delta,
-        tail=tail,
-        rng=rng,
-    )
-
-
-def restricted_oneshot(
-    counts: Any,
-    *,
-    k: int,
-    epsilon: float,
-    delta: float,
-    noise: str = "exponential",
-    max_items_per_user: int | None = None,
-    k_bar: int | None = None,
-    mechanism_epsilon: float | None = None,
-    mechanism_delta: float | None = None,
-    tail: str = "exact",
-    rng: Any = None,
-) -> Release:
-    """Pick a set of up to k items among the top k_bar: `oneshot` by way of `restricted`.
-
-    Parameters
-    ----------
-    counts, k, epsilon, delta, k_bar, mechanism_epsilon, mechanism_delta, tail, rng
-        As in `restricted`.
-    noise : {"exponential", "laplace", "gaussian"}
-        As in `oneshot`.
-    max_items_per_user : int, optional
-        As in `oneshot`; Gaussian noise needs a bound.
-
-    Returns
-    -------
-    Release
-        Unordered: the set is tested in an order drawn at random.
-
-    Notes
-    -----
-    **Guarantee**: (epsilon, delta)-DP, that of `restricted`.
-
-    Examples
-    --------
-    >>> import dptopk as dp
-    >>> r = dp.restricted_oneshot([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6)
-    >>> r.items, r.ordered
-    ((1, 2), False)
-    """
-    options = {"noise": noise, "max_items_per_user": max_items_per_user}
-    return restricted(
-        "oneshot",
-        counts,
-        k=k,
-        epsilon=epsilon,
-        delta=delta,
-        options=options,
-        k_bar=k_bar,
-        mechanism_epsilon=mechanism_epsilon,
-        mechanism_delta=mechanism_delta,
-        tail=tail,
-        rng=rng,
-    )
-
-
-def restricted_permute_and_flip(
-    counts: Any,
-    *,
-    k: int,
-    epsilon: float,
-    delta: float,
-    k_bar: int | None = None,
-    mechanism_epsilon: float | None = None,
-    mechanism_delta: float | None = None,
-    tail: str = "exact",
-    rng: Any = None,
-) -> Release:
-    """Pick up to k items among the top k_bar: `permute_and_flip` by way of `restricted`.
-
-    Parameters
-    ----------
-    counts, k, epsilon, delta, k_bar, mechanism_epsilon, mechanism_delta, tail, rng
-        As in `restricted`.
-
-    Returns
-    -------
-    Release
-        Items in the order of the picks.
-
-    Notes
-    -----
-    **Guarantee**: (epsilon, delta)-DP, that of `restricted`. The picks are pure DP by
-    default, and all of delta goes to the tests.
-
-    Examples
-    --------
-    >>> import dptopk as dp
-    >>> dp.restricted_permute_and_flip([3, 900, 700, 5], k=2, epsilon=1.0, delta=1e-6).items
-    (1, 2)
-    """
-    return restricted(
-        "permute_and_flip",
-        counts,
-        k=k,
-        epsilon=epsilon,
-        delta=delta,
-        k_bar=k_bar,
-        mechanism_epsilon=mechanism_epsilon,
-        mechanism_delta=mechanism_delta,
-        tail=tail,
-        rng=rng,
-    )
-
-
-def restricted_normal(
-    counts: Any,
-    *,
-    k: int,
-    epsilon: float,
-    delta: float,
-    max_items_per_user: int | None = None,
-    k_bar: int | None = None,
-    mechanism_epsilon: float | None = None,
-    mechanism_delta: float | None = None,
-    tail: str = "exact",
-    rng: Any = None,
-) -> Release:
-    """Pick up to k items by normal noise among the top k_bar, where a user has few items.
-
-    Parameters
-    ----------
-    counts, k, epsilon, delta, k_bar, mechanism_delta, tail, rng
-        As in `restricted`.
-    max_items_per_user : int, optional
-        A bound D on the items one user has, known beforehand. By default the
-        histogram's own bound, which it may not be below. One must be known.
-    mechanism_epsilon : float, optional
-        The share of the normal noise. By default what the tests leave over, who get
-        4 epsilon / D (the paper's experiments), but no more than half of epsilon.
-
-    Returns
-    -------
-    Release
-        Items best first.
-
-    Notes
-    -----
-    **Guarantee**: (epsilon, delta)-DP, that of `restricted`, when one user, who touches at
-    most D items once each, is added or removed. The noise has the least standard
-    deviation that is (mechanism_epsilon, mechanism_delta)-DP at L2 sensitivity
-    sqrt(D), by the analytic Gaussian mechanism (Balle and Wang 2018, Theorem 8); its cost
-    does not grow with k. The paper's Theorem 8 counts D twice, for its epsilon is
-    sqrt(D) times that of a noise already made for sqrt(D).
-
-    Source: Carvalho and Wang, appendix E (RN).
-
-    Examples
-    --------
-    >>> import dptopk as dp
-    >>> dp.restricted_normal([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6,
-    ...                      max_items_per_user=8).items
-    (1, 2)
-    """
-    bound = bound_of_user(max_items_per_user, as_histogram(counts).max_items_per_user)
-    if bound is None:
-        raise ValueError("max_items_per_user must be given: a bound on the items of a user")
-    if mechanism_epsilon is None:
-        epsilon = positive("epsilon", epsilon)
-        mechanism_epsilon = difference_down(epsilon, epsilon * min(4 / bound, 0.5))
-    return restricted(
-        "normal",
-        counts,
-        k=k,
-        epsilon=epsilon,
-        delta=delta,
-        options={"max_items_per_user": bound},
-        k_bar=k_bar,
-        mechanism_epsilon=mechanism_epsilon,
-        mechanism_delta=mechanism_delta,
-        tail=tail,
-        rng=rng,
     )
 
 
@@ -491,7 +259,7 @@ def _shares(
     mechanism_epsilon: Any,
     mechanism_delta: Any,
     options: Mapping[str, Any] | None,
-    tail: str,
+    bound: str,
 ) -> Shares:
     """Check the shares, and fill in those that are not given."""
     if mechanism_epsilon is not None:
@@ -512,7 +280,7 @@ def _shares(
         raise ValueError(f"mechanism_epsilon must be less than epsilon, got {mechanism_epsilon}")
     if mechanism_delta >= delta:
         raise ValueError(f"mechanism_delta must be less than delta, got {mechanism_delta}")
-    return _budget(epsilon, delta, mechanism_epsilon, mechanism_delta, tail)
+    return _budget(epsilon, delta, mechanism_epsilon, mechanism_delta, bound)
 
 
 def _cost(name: str, value: Any) -> float:
@@ -522,7 +290,7 @@ def _cost(name: str, value: Any) -> float:
 
 @lru_cache(maxsize=4096)
 def _budget(
-    epsilon: float, delta: float, mechanism_epsilon: float, mechanism_delta: float, tail: str
+    epsilon: float, delta: float, mechanism_epsilon: float, mechanism_delta: float, bound: str
 ) -> Shares:
     """Return the shares, and what the tests' share affords, rounded against us."""
     rest = difference_down(epsilon, mechanism_epsilon)
@@ -530,7 +298,7 @@ def _budget(
     if not (rest > 0.0 and share > 0.0):
         raise ValueError("epsilon and delta must leave something for the tests")
     scale = scale_of(rest, 2.0)
-    threshold = stability_threshold(share, query_scale=scale, threshold_scale=scale, bound=tail)
+    threshold = stability_threshold(share, query_scale=scale, threshold_scale=scale, bound=bound)
     return Shares(mechanism_epsilon, mechanism_delta, rest, share, threshold, scale)
 
 

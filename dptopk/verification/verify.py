@@ -104,7 +104,7 @@ def verify(
     The exponential mechanism with weights exp(count) is 1-DP, and not 0.9-DP:
 
     >>> import math
-    >>> from dptopk.verify import verify
+    >>> from dptopk import verify
     >>> def law(counts):
     ...     weights = [math.exp(count) for count in counts]
     ...     return {item: weight / sum(weights) for item, weight in enumerate(weights)}
@@ -168,8 +168,8 @@ def run(names: Sequence[str] | None = None, *, quick: bool = False) -> list[Resu
 
     Examples
     --------
-    >>> from dptopk.verify import run
-    >>> results = run(["peel"], quick=True)
+    >>> import dptopk as dp
+    >>> results = dp.verify.run(["peel"], quick=True)
     >>> all(result.passed for result in results)
     True
     >>> results[0].detail
@@ -194,3 +194,6 @@ def run(names: Sequence[str] | None = None, *, quick: bool = False) -> list[Resu
                     Result(name, f"rejects: {twin.label}", not verdict.passed, verdict.detail)
                 )
     return results
+
+
+verify.run = run  # type: ignore[attr-defined]  # so that dp.verify.run is at hand

@@ -43,7 +43,7 @@ def argtopk(counts: npt.ArrayLike, m: int) -> npt.NDArray[np.int64]:
     Examples
     --------
     >>> import numpy as np
-    >>> from dptopk.argtopk import argtopk
+    >>> from dptopk import argtopk
     >>> argtopk(np.array([1, 7, 1, 9, 7, 1]), 4)
     array([3, 1, 4, 0])
     """
