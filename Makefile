@@ -36,6 +36,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 tests/test_typing.py
 	$(CC) -std=c11 -O2 -Wall -Wextra -Wshadow -Werror -fsyntax-only csrc/*.c
 
 # The sanitised extension stands in a copy of the package that goes first on the path.

@@ -94,7 +94,7 @@ def boolean(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def choice(name: str, value: Any, names: Collection[str]) -> str:
+def choice(name: str, value: Any, names: Collection[str]) -> Any:
     """Return `value` if it is one of the names."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {type(value).__name__}")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dptopk._counts import CLIP, cut_counts, group, head_size
+from dptopk._types import Numbers
 from dptopk._validate import counts_array, integer, labels_array
 from dptopk.domain import checked_k_bar, labels_at
 from dptopk.errors import UnknownDomainError
 
-__all__ = ["Histogram", "as_histogram", "known_histogram"]
+__all__ = ["Counts", "Histogram", "as_histogram", "known_histogram"]
 
 INT64_MAX = 2**63 - 1
 
@@ -85,7 +86,7 @@ class Histogram:
     _known_domain: bool
     _max_items_per_user: int | None
 
-    def __init__(self, counts: Any, labels: Any = None):
+    def __init__(self, counts: Numbers, labels: Any = None):
         array = counts_array("counts", counts)
         if not array.size:
             raise ValueError("counts must hold at least one item")
@@ -133,7 +134,7 @@ class Histogram:
     @classmethod
     def truncated(
         cls,
-        counts: Any,
+        counts: Numbers,
         labels: Any,
         *,
         next_count: int,
@@ -468,7 +469,11 @@ class Histogram:
         return f"Histogram({', '.join(parts)})"
 
 
-def as_histogram(counts: Any) -> Histogram:
+#: What mechanisms pick from: users per item, or scores.
+Counts: TypeAlias = Histogram | Numbers
+
+
+def as_histogram(counts: Counts) -> Histogram:
     """Return a Histogram as it is; counts of a known domain without a copy.
 
     For the length of a call only: the array stays the caller's.
@@ -481,7 +486,7 @@ def as_histogram(counts: Any) -> Histogram:
     return Histogram.__new__(Histogram)._set(column)
 
 
-def known_histogram(counts: Any, mechanism: str, *, truncated: bool = False) -> Histogram:
+def known_histogram(counts: Counts, mechanism: str, *, truncated: bool = False) -> Histogram:
     """Return `as_histogram(counts)` if it holds a known domain, full unless `truncated`."""
     h = as_histogram(counts)
     if not h._known_domain:

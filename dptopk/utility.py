@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from dptopk._types import Bound
 from dptopk._validate import choice, integer, nonnegative, positive, probability
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import stability_threshold
@@ -87,7 +88,7 @@ def top_stable_gap(
     beta: float,
     k_bar: int | None = None,
     split: float = 0.37,
-    bound: str = "exact",
+    bound: Bound = "exact",
 ) -> float:
     """Return a gap h_i - h_(i+1), k <= i <= k_bar, with which `top_stable` picks k items.
 
@@ -149,7 +150,7 @@ def limited_domain_gap(
     delta: float,
     beta: float,
     k_bar: int | None = None,
-    bound: str = "exact",
+    bound: Bound = "exact",
 ) -> float:
     """Return a gap h_k - h_(k_bar+1) with which `limited_domain` picks k items.
 
@@ -187,7 +188,7 @@ def limited_domain_gap(
 
 
 def top_stable_needs_less(
-    *, k: int, epsilon: float, delta: float, beta: float, bound: str = "exact"
+    *, k: int, epsilon: float, delta: float, beta: float, bound: Bound = "exact"
 ) -> bool:
     """Tell whether `top_stable` needs a smaller gap for k items than `limited_domain`.
 
@@ -232,7 +233,7 @@ def top_stable_needs_less(
 
 
 def restricted_gap(
-    *, k: int, epsilon: float, delta: float, beta: float, bound: str = "exact"
+    *, k: int, epsilon: float, delta: float, beta: float, bound: Bound = "exact"
 ) -> float:
     """Return a gap h_(k_bar) - h_(k_bar+1) with which `restricted` returns all k picks.
 

@@ -7,6 +7,9 @@ import pytest
 
 from dptopk import _core
 
+# Read by type checkers, never run.
+collect_ignore = ["typing"]
+
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dptopk._types import Method
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import adaptive as recursion
 from dptopk.accounting import compositions as closed
@@ -27,7 +28,7 @@ _TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
     "best": lambda groups, delta: _best(groups, delta),
 }
 #: Each method, what it assumes of a step, and its source.
-METHODS = {
+METHODS: dict[Method, tuple[str, str]] = {
     "basic": ("any pure DP", "the sum"),
     "advanced": ("any pure DP", "Durfee-Rogers 2019, Theorem 3"),
     "optimal": ("any pure DP", "Kairouz-Oh-Viswanath; there Lemma 4.5"),
@@ -48,7 +49,7 @@ def _best(groups: closed.Groups, delta: float) -> float:
     return equal if len(groups) == 1 else min(equal, closed.closed_form(groups, delta))
 
 
-def _check(steps: Any, delta: Any, method: Any) -> tuple[int, float, str]:
+def _check(steps: Any, delta: Any, method: Any) -> tuple[int, float, Method]:
     return (
         integer("steps", steps),
         probability("delta", delta, zero=True),
@@ -73,7 +74,7 @@ def _group(epsilon_step: float | Sequence[float], steps: int, method: str) -> cl
 
 
 def total_epsilon(
-    epsilon_step: float | Sequence[float], steps: int, delta: float, method: str = "best"
+    epsilon_step: float | Sequence[float], steps: int, delta: float, method: Method = "best"
 ) -> float:
     """Total epsilon of adaptive steps, rounded up.
 
@@ -118,7 +119,7 @@ def _total(groups: closed.Groups, delta: float, method: str) -> float:
     return _TOTALS[method](groups, delta)
 
 
-def step_epsilon(epsilon: float, steps: int, delta: float, method: str = "best") -> float:
+def step_epsilon(epsilon: float, steps: int, delta: float, method: Method = "best") -> float:
     """Epsilon that each of `steps` adaptive steps may spend, rounded down.
 
     Parameters

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
+from dptopk._types import Bound
 from dptopk._validate import choice
 from dptopk.rounding import padded, product_up
 
@@ -63,7 +64,7 @@ def stability_threshold(
     query_scale: float,
     threshold_scale: float,
     tests: int = 1,
-    bound: str = "exact",
+    bound: Bound = "exact",
 ) -> float:
     """Return the least height that 0 passes with chance delta / tests at most, rounded up.
 

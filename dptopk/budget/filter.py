@@ -28,15 +28,17 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from dptopk._types import KBar
 from dptopk._validate import integer, positive, probability
 from dptopk.accounting.compositions import epsilon_of_rho
 from dptopk.accounting.inverse import largest
 from dptopk.budget.exact import exact, told_apart
 from dptopk.errors import BudgetError
+from dptopk.histogram import Counts
 from dptopk.mechanisms import limited_domain, peel
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.release import Cost, Release
-from dptopk.rng import check_rng
+from dptopk.rng import Rng, check_rng
 from dptopk.rounding import below, down
 
 __all__ = ["Filter", "Left"]
@@ -178,14 +180,14 @@ class Filter:
 
     def limited_domain(
         self,
-        counts: Any,
+        counts: Counts,
         *,
         k: int,
         epsilon_step: Any,
         delta_threshold: Any,
-        k_bar: int | str | None = None,
+        k_bar: KBar = None,
         max_items_per_user: int | None = None,
-        rng: Any = None,
+        rng: Rng | None = None,
     ) -> Release:
         """Pick up to k of the k_bar most frequent items, and pay for what comes back.
 
@@ -231,13 +233,13 @@ class Filter:
 
     def peel(
         self,
-        counts: Any,
+        counts: Counts,
         *,
         k: int,
         epsilon_step: Any,
         sensitivity: float = 1.0,
         monotone: bool | None = None,
-        rng: Any = None,
+        rng: Rng | None = None,
     ) -> Release:
         """Pick k items over the full domain.
 

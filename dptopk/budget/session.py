@@ -7,19 +7,21 @@ fixed from the total; `dptopk.budget.terms` has its guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from dptopk._types import KBar, Method
 from dptopk._validate import boolean, integer, positive
 from dptopk.accounting.compositions import basic
 from dptopk.budget.account import Account, ProcessAccount
 from dptopk.budget.terms import ACCOUNTINGS, Remaining, Spent, Terms
 from dptopk.errors import BudgetError
+from dptopk.histogram import Counts
 from dptopk.mechanisms import limited_domain, peel
 from dptopk.mechanisms.table import refused_by_session
 from dptopk.release import Cost, Release
-from dptopk.rng import check_rng
+from dptopk.rng import Rng, check_rng
 from dptopk.rounding import up
 
 __all__ = ["Session"]
@@ -94,8 +96,8 @@ class Session:
         calls: int,
         epsilon: float,
         delta: float,
-        method: str = "adaptive",
-        accounting: str = "tight",
+        method: Method = "adaptive",
+        accounting: Literal["tight", "printed"] = "tight",
         delta_split: float = 0.5,
     ):
         terms = Terms.of(
@@ -144,12 +146,12 @@ class Session:
 
     def limited_domain(
         self,
-        counts: Any,
+        counts: Counts,
         *,
-        k: int | str,
-        k_bar: int | str | None = None,
+        k: int | Literal["rest"],
+        k_bar: KBar = None,
         max_items_per_user: int | None = None,
-        rng: Any = None,
+        rng: Rng | None = None,
         request_id: str | None = None,
     ) -> Release:
         """Pick up to k of the k_bar most frequent items, and pay for what comes back.
@@ -232,12 +234,12 @@ class Session:
 
     def peel(
         self,
-        counts: Any,
+        counts: Counts,
         *,
-        k: int | str,
+        k: int | Literal["rest"],
         sensitivity: float = 1.0,
         monotone: bool | None = None,
-        rng: Any = None,
+        rng: Rng | None = None,
         request_id: str | None = None,
     ) -> Release:
         """Pick k items over the full domain, at k outcomes of the session and no call.
@@ -291,7 +293,7 @@ class Session:
         def draw(plan: peel.Plan) -> Release:
             return peel.draw(plan, step=step, cost=self._cost_of_call, rng=rng)
 
-        most = [len(counts)] if hasattr(counts, "__len__") else []
+        most = [len(counts)] if isinstance(counts, Sized) else []
         return self._run(
             call, plan, draw, most=most, extra=0, calls=0, rng=rng, request_id=request_id
         )

@@ -27,6 +27,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from dptopk._types import Method
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import METHODS, step_epsilon
 from dptopk.mechanisms._calibrate import composition, scale_of
@@ -153,7 +154,7 @@ def _terms(
     calls: int,
     epsilon: float,
     delta: float,
-    method: str,
+    method: Method,
     accounting: str,
     delta_split: float,
 ) -> Terms:

@@ -6,6 +6,7 @@ import argparse
 import math
 from typing import Any
 
+from dptopk._types import Method
 from dptopk.cli.printing import print_json, refusing, tables, version
 
 
@@ -32,7 +33,7 @@ def _run(args: argparse.Namespace) -> int:
 
     given = args.epsilon if args.epsilon is not None else args.epsilon_step
     solve = accounting.step_epsilon if args.epsilon is not None else accounting.total_epsilon
-    answers: dict[str, float | None] = {}
+    answers: dict[Method, float | None] = {}
     with refusing():
         for method in accounting.METHODS:
             if method == "best":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
+from dptopk._types import Bound
 from dptopk._validate import positive
 from dptopk.domain import bound_of_user
-from dptopk.framework.restrict import restricted
-from dptopk.histogram import as_histogram
+from dptopk.framework.restrict import Options, restricted
+from dptopk.histogram import Counts, as_histogram
 from dptopk.release import Release
+from dptopk.rng import Rng
 from dptopk.rounding import difference_down
 
 __all__ = [
@@ -20,7 +22,7 @@ __all__ = [
 
 
 def restricted_gumbel(
-    counts: Any,
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
@@ -28,8 +30,8 @@ def restricted_gumbel(
     k_bar: int | None = None,
     mechanism_epsilon: float | None = None,
     mechanism_delta: float | None = None,
-    bound: str = "exact",
-    rng: Any = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
 ) -> Release:
     """Pick up to k items by Gumbel noise among the top k_bar: `peel` by way of `restricted`.
 
@@ -72,18 +74,18 @@ def restricted_gumbel(
 
 
 def restricted_oneshot(
-    counts: Any,
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
     delta: float,
-    noise: str = "exponential",
+    noise: Literal["exponential", "laplace", "gaussian"] = "exponential",
     max_items_per_user: int | None = None,
     k_bar: int | None = None,
     mechanism_epsilon: float | None = None,
     mechanism_delta: float | None = None,
-    bound: str = "exact",
-    rng: Any = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
 ) -> Release:
     """Pick a set of up to k items among the top k_bar: `oneshot` by way of `restricted`.
 
@@ -112,7 +114,7 @@ def restricted_oneshot(
     >>> r.items, r.ordered
     ((1, 2), False)
     """
-    options = {"noise": noise, "max_items_per_user": max_items_per_user}
+    options: Options = {"noise": noise, "max_items_per_user": max_items_per_user}
     return restricted(
         "oneshot",
         counts,
@@ -129,7 +131,7 @@ def restricted_oneshot(
 
 
 def restricted_permute_and_flip(
-    counts: Any,
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
@@ -137,8 +139,8 @@ def restricted_permute_and_flip(
     k_bar: int | None = None,
     mechanism_epsilon: float | None = None,
     mechanism_delta: float | None = None,
-    bound: str = "exact",
-    rng: Any = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
 ) -> Release:
     """Pick up to k items among the top k_bar: `permute_and_flip` by way of `restricted`.
 
@@ -178,7 +180,7 @@ def restricted_permute_and_flip(
 
 
 def restricted_normal(
-    counts: Any,
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
@@ -187,8 +189,8 @@ def restricted_normal(
     k_bar: int | None = None,
     mechanism_epsilon: float | None = None,
     mechanism_delta: float | None = None,
-    bound: str = "exact",
-    rng: Any = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
 ) -> Release:
     """Pick up to k items by normal noise among the top k_bar, where a user has few items.
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 import numpy as np
 
+from dptopk._types import Bound
 from dptopk._validate import boolean, choice, integer, nonnegative, positive, probability
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.domain import k_bar_of, restricted_k_bar
 from dptopk.framework.wrapped import OURS, by_gumbel, by_ours, by_yours, in_random_order
-from dptopk.histogram import Histogram, as_histogram
+from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import threshold_tests
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 from dptopk.rounding import difference_down
 
 __all__ = [
@@ -25,7 +27,16 @@ __all__ = [
     "restricted",
 ]
 
-OPTIONS = ("method", "noise", "max_items_per_user")
+
+class Options(TypedDict, total=False):
+    """What a mechanism of ours may be told, where it has the option."""
+
+    method: str
+    noise: Literal["exponential", "laplace", "gaussian"]
+    max_items_per_user: int | None
+
+
+OPTIONS = tuple(Options.__annotations__)
 THEOREM = "Carvalho and Wang (restricted domain), Theorem 2"
 
 
@@ -42,8 +53,8 @@ def default_split(k: int, epsilon: float, delta: float) -> float:
 
 
 def restricted(
-    mechanism: Any,
-    counts: Any,
+    mechanism: Literal["peel", "oneshot", "permute_and_flip", "normal"] | Callable[..., Any],
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
@@ -51,10 +62,10 @@ def restricted(
     k_bar: int | None = None,
     mechanism_epsilon: float | None = None,
     mechanism_delta: float | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Options | None = None,
     ordered: bool = True,
-    bound: str = "exact",
-    rng: Any = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
 ) -> Release:
     """Let a mechanism pick k of the k_bar most frequent items; the domain may be unknown.
 
@@ -173,6 +184,7 @@ def restricted(
     elif ours is not None:
         picked = by_ours(ours, shown, h, k, *spend, options or {}, rng)
     else:
+        assert callable(mechanism)
         picked = by_yours(mechanism, shown, k, *spend, ordered, rng)
     places, private = picked.places, picked.private
     if not picked.ordered and places.size > 1:

@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 from typing import Any
 
+from dptopk._types import Method
 from dptopk._validate import positive
 from dptopk.accounting import step_epsilon, total_epsilon, winning_method
 from dptopk.rounding import quotient_up
@@ -18,7 +19,7 @@ PURE = ("basic", "advanced", "optimal")
 
 
 def calibrate(
-    epsilon: Any, epsilon_step: Any, *, steps: int, delta: float, method: str
+    epsilon: Any, epsilon_step: Any, *, steps: int, delta: float, method: Method
 ) -> tuple[float, float]:
     """Return (total epsilon, epsilon of each step); one of them is given.
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any
 
 from dptopk._validate import counts_array, integer, positive
-from dptopk.histogram import Histogram
+from dptopk.histogram import Counts, Histogram
 from dptopk.mechanisms._select import scores_over, select_from
 from dptopk.reference.gamma import envelope, radius, scale_of_radius
 from dptopk.reference.race import Tape
 from dptopk.release import Cost, Release
-from dptopk.rng import acquire, release
+from dptopk.rng import Rng, acquire, release
 
 __all__ = ["gamma"]
 
@@ -21,14 +20,14 @@ DOUBLE = 2**53  # odd integers up to here, and their halves, are doubles
 
 
 def gamma(
-    counts: Any,
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
     sensitivity: float = 1.0,
     monotone: bool | None = None,
     largest: bool = True,
-    rng: Any = None,
+    rng: Rng | None = None,
 ) -> Release:
     """Pick k items over the full domain by noise whose cost does not grow with k.
 

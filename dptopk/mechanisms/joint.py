@@ -6,21 +6,21 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from dptopk import _core
 from dptopk._counts import head_size
 from dptopk._validate import boolean, choice, integer, positive
-from dptopk.histogram import Histogram, known_histogram
+from dptopk.histogram import Counts, Histogram, known_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import scores_of, scores_over
 from dptopk.reference import joint as exact
 from dptopk.reference.paths import count
 from dptopk.reference.race import Tape
 from dptopk.release import Cost, Release
-from dptopk.rng import acquire, release
+from dptopk.rng import Rng, acquire, release
 
 __all__ = ["MOST", "count_sets", "joint"]
 
@@ -30,14 +30,14 @@ DEEP = 1 << 15  # how far down a head is put in order, once a pick has come from
 
 
 def joint(
-    counts: Any,
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
-    output: str = "set",
+    output: Literal["set", "sequence"] = "set",
     sensitivity: float = 1.0,
     monotone: bool | None = None,
-    rng: Any = None,
+    rng: Rng | None = None,
 ) -> Release:
     """Pick k items at once over the full domain by the joint exponential mechanism.
 
@@ -142,7 +142,7 @@ def joint(
     )
 
 
-def count_sets(counts: Any, *, k: int, tau: Any) -> int:
+def count_sets(counts: Counts, *, k: int, tau: Any) -> int:
     """Count the sets of k items that lose at most tau, exactly.
 
     Parameters

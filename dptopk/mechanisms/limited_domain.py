@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from dptopk import _core
 from dptopk._counts import Head
+from dptopk._types import KBar, Method
 from dptopk._validate import integer, probability
 from dptopk.domain import bound_of_user, default_k_bar, k_bar_of, movable, private_limit
-from dptopk.histogram import Histogram, as_histogram
+from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 from dptopk.rounding import padded
 
 __all__ = ["Plan", "draw", "limited_domain", "plan_of"]
@@ -22,17 +24,45 @@ __all__ = ["Plan", "draw", "limited_domain", "plan_of"]
 THEOREM = "Durfee and Rogers 2019, Theorem 1"
 
 
+@overload
 def limited_domain(
-    counts: Any,
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: KBar = None,
+    max_items_per_user: int | None = None,
+    method: Method = "best",
+    rng: Rng | None = None,
+) -> Release: ...
+
+
+@overload
+def limited_domain(
+    counts: Counts,
+    *,
+    k: int,
+    delta: float,
+    k_bar: KBar = None,
+    max_items_per_user: int | None = None,
+    epsilon_step: float,
+    method: Method = "best",
+    rng: Rng | None = None,
+) -> Release: ...
+
+
+def limited_domain(
+    counts: Counts,
     *,
     k: int,
     epsilon: float | None = None,
     delta: float,
-    k_bar: int | str | None = None,
+    k_bar: KBar = None,
     max_items_per_user: int | None = None,
     epsilon_step: float | None = None,
-    method: str = "best",
-    rng: Any = None,
+    method: Method = "best",
+    rng: Rng | None = None,
 ) -> Release:
     """Pick up to k of the k_bar most frequent items; the domain may be unknown.
 
@@ -122,7 +152,7 @@ class Plan(NamedTuple):
         return self.k + self.private_k_bar
 
 
-def plan_of(counts: Any, *, k: int, k_bar: int | str | None, max_items_per_user: Any) -> Plan:
+def plan_of(counts: Counts, *, k: int, k_bar: KBar, max_items_per_user: int | None) -> Plan:
     """Check everything about a call but its budget; arguments as in `limited_domain`."""
     k = integer("k", k)
     h = as_histogram(counts)

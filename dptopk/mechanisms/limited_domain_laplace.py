@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from dptopk._counts import Head
 from dptopk._validate import boolean, integer, probability
 from dptopk.discrete import add_noise
 from dptopk.domain import bound_of_user, default_k_bar, k_bar_of, movable
-from dptopk.histogram import as_histogram
+from dptopk.histogram import Counts, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, scale_of
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 from dptopk.rounding import padded
 
 __all__ = ["integer_threshold", "limited_domain_laplace", "steps", "threshold"]
@@ -24,8 +25,36 @@ __all__ = ["integer_threshold", "limited_domain_laplace", "steps", "threshold"]
 THEOREM = "Durfee and Rogers 2019, limited domain with Laplace noise, in its tighter form"
 
 
+@overload
 def limited_domain_laplace(
-    counts: Any,
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    max_items_per_user: int | None = None,
+    release_counts: bool = False,
+    rng: Rng | None = None,
+) -> Release: ...
+
+
+@overload
+def limited_domain_laplace(
+    counts: Counts,
+    *,
+    k: int,
+    delta: float,
+    k_bar: int | None = None,
+    max_items_per_user: int | None = None,
+    epsilon_step: float,
+    release_counts: bool = False,
+    rng: Rng | None = None,
+) -> Release: ...
+
+
+def limited_domain_laplace(
+    counts: Counts,
     *,
     k: int,
     epsilon: float | None = None,
@@ -34,7 +63,7 @@ def limited_domain_laplace(
     max_items_per_user: int | None = None,
     epsilon_step: float | None = None,
     release_counts: bool = False,
-    rng: Any = None,
+    rng: Rng | None = None,
 ) -> Release:
     """Pick up to k of the k_bar most frequent items, where a user has few items.
 

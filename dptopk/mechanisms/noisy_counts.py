@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from dptopk._validate import choice, positive, probability
 from dptopk.accounting.compositions import basic
 from dptopk.discrete import NOISES, add_noise, discrete_gaussian_sigma, laplace_scale, variance
 from dptopk.domain import bound_of_user
-from dptopk.histogram import Histogram, as_histogram
+from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 
 __all__ = ["noisy_counts"]
 
@@ -26,13 +27,13 @@ THEOREMS = {
 
 def noisy_counts(
     release: Release,
-    h: Any,
+    h: Counts,
     *,
     epsilon: float,
     delta: float = 0.0,
-    noise: str | None = None,
+    noise: Literal["laplace", "gaussian"] | None = None,
     max_items_per_user: int | None = None,
-    rng: Any = None,
+    rng: Rng | None = None,
 ) -> Release:
     """Add noisy counts to a release, at a cost of their own.
 
@@ -116,16 +117,16 @@ def noisy_counts(
     bound = bound_of_user(max_items_per_user, h.max_items_per_user)
     bounds = [] if bound is None else [bound]
     moved = max(1, min([len(release), *bounds]))
-    asked, (noise, scale, spent) = noise, calibrate_counts(epsilon, delta, moved, noise)
+    law, scale, spent = calibrate_counts(epsilon, delta, moved, noise)
     if spent < delta:
         # Laplace noise, as so few were picked: with the most there might have been, too?
         most = release.parameters.get("k")
-        if most is None or calibrate_counts(epsilon, delta, min([most, *bounds]), asked)[2]:
+        if most is None or calibrate_counts(epsilon, delta, min([most, *bounds]), noise)[2]:
             spent = delta
-    cost = total_cost(release.cost, epsilon, delta, spent, THEOREMS[noise].format(moved))
+    cost = total_cost(release.cost, epsilon, delta, spent, THEOREMS[law].format(moved))
     private = True
     if counts.size:
-        counts, private = add_noise(counts, noise, scale, rng)
+        counts, private = add_noise(counts, law, scale, rng)
     return Release(
         indices=release.indices,
         labels=release.labels,
@@ -137,7 +138,7 @@ def noisy_counts(
         private=release.private and private,
         parameters={
             **release.parameters,
-            "counts_noise": noise,
+            "counts_noise": law,
             "counts_scale": scale,
             "counts_epsilon": epsilon,
             "counts_delta": spent,

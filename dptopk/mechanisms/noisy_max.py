@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Literal
 
 from dptopk._validate import choice, positive
+from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 
 __all__ = ["noisy_max"]
 
@@ -21,14 +23,14 @@ THEOREMS = {
 
 
 def noisy_max(
-    counts: Any,
+    counts: Counts,
     *,
     epsilon: float,
-    noise: str = "exponential",
+    noise: Literal["exponential", "gumbel", "laplace"] = "exponential",
     largest: bool = True,
     sensitivity: float = 1.0,
     monotone: bool | None = None,
-    rng: Any = None,
+    rng: Rng | None = None,
 ) -> Release:
     """Pick the item with the largest (or the least) noisy score.
 

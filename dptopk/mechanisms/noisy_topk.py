@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from dptopk import _core
+from dptopk._types import Noise, Numbers
 from dptopk._validate import choice, integer, positive, scores_array
 from dptopk.mechanisms._select import head_of_scores, select
+from dptopk.rng import Rng
 
 __all__ = ["noisy_topk"]
 
 
 def noisy_topk(
-    scores: Any, k: int, *, scale: float, noise: str = "gumbel", rng: Any = None
+    scores: Numbers, k: int, *, scale: float, noise: Noise = "gumbel", rng: Rng | None = None
 ) -> np.ndarray:
     """Return the indices of the k largest of scores + noise, largest first.
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import gaussian_sigma
 from dptopk.domain import bound_of_user
+from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 from dptopk.rounding import padded, product_up, root_up
 
 __all__ = ["Noise", "noise_for", "oneshot"]
@@ -28,18 +30,18 @@ LEAST_ITEMS = 2
 
 
 def oneshot(
-    counts: Any,
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
     delta: float = 0.0,
-    noise: str = "laplace",
-    method: str = "best",
+    noise: Literal["laplace", "exponential", "gaussian"] = "laplace",
+    method: Literal["best", "pure", "approximate"] = "best",
     sensitivity: float = 1.0,
     monotone: bool | None = None,
     largest: bool = True,
     max_items_per_user: int | None = None,
-    rng: Any = None,
+    rng: Rng | None = None,
 ) -> Release:
     """Pick a set of k items over the full domain by adding noise to each score once.
 

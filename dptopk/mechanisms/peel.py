@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
+from dptopk._types import Method
 from dptopk._validate import integer, positive, probability
+from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
 from dptopk.mechanisms._select import Scores, scores_over, select
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 
 __all__ = ["Plan", "draw", "peel", "plan_of", "scale_in"]
 
 THEOREM = "Durfee and Rogers 2019, Lemma 4.3"
 
 
+@overload
 def peel(
-    counts: Any,
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float = 0.0,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    method: Method = "best",
+    rng: Rng | None = None,
+) -> Release: ...
+
+
+@overload
+def peel(
+    counts: Counts,
+    *,
+    k: int,
+    delta: float = 0.0,
+    epsilon_step: float,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    method: Method = "best",
+    rng: Rng | None = None,
+) -> Release: ...
+
+
+def peel(
+    counts: Counts,
     *,
     k: int,
     epsilon: float | None = None,
@@ -24,8 +55,8 @@ def peel(
     epsilon_step: float | None = None,
     sensitivity: float = 1.0,
     monotone: bool | None = None,
-    method: str = "best",
-    rng: Any = None,
+    method: Method = "best",
+    rng: Rng | None = None,
 ) -> Release:
     """Pick k items over the full domain by peeling the exponential mechanism.
 
@@ -97,7 +128,7 @@ class Plan(NamedTuple):
     sensitivity: float
 
 
-def plan_of(counts: Any, *, k: int, sensitivity: float, monotone: bool | None) -> Plan:
+def plan_of(counts: Counts, *, k: int, sensitivity: float, monotone: bool | None) -> Plan:
     """Check everything about a call but its budget; arguments as in `peel`."""
     k = integer("k", k)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)

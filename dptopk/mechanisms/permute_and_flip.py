@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, overload
 
+from dptopk._types import PureMethod
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import METHODS
+from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import PURE, calibrate, composition, scale_of
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 
 __all__ = ["permute_and_flip"]
 
 THEOREM = "permute-and-flip, McKenna and Sheldon 2020"
 
 
+@overload
 def permute_and_flip(
-    counts: Any,
+    counts: Counts,
+    *,
+    k: int = 1,
+    epsilon: float,
+    delta: float = 0.0,
+    largest: bool = True,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    method: PureMethod = "optimal",
+    rng: Rng | None = None,
+) -> Release: ...
+
+
+@overload
+def permute_and_flip(
+    counts: Counts,
+    *,
+    k: int = 1,
+    delta: float = 0.0,
+    epsilon_step: float,
+    largest: bool = True,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    method: PureMethod = "optimal",
+    rng: Rng | None = None,
+) -> Release: ...
+
+
+def permute_and_flip(
+    counts: Counts,
     *,
     k: int = 1,
     epsilon: float | None = None,
@@ -26,8 +59,8 @@ def permute_and_flip(
     largest: bool = True,
     sensitivity: float = 1.0,
     monotone: bool | None = None,
-    method: str = "optimal",
-    rng: Any = None,
+    method: PureMethod = "optimal",
+    rng: Rng | None = None,
 ) -> Release:
     """Pick k items over the full domain, each by permute-and-flip among those left.
 
@@ -122,7 +155,7 @@ def permute_and_flip(
     )
 
 
-def _pure(method: Any) -> str:
+def _pure(method: Any) -> Any:
     """Return a method that composes any pure DP steps."""
     if isinstance(method, str) and method in METHODS and method not in PURE:
         raise ValueError(

@@ -19,6 +19,7 @@ from dptopk.mechanisms._threshold import (
     scales,
 )
 from dptopk.release import Answers, Cost
+from dptopk.rng import Rng
 from dptopk.rounding import product_up, sum_up
 
 __all__ = ["SparseVector", "sparse_vector"]
@@ -95,7 +96,7 @@ class SparseVector(OnlineTests):
         above: bool = True,
         split: float | None = None,
         answers_epsilon: float | None = None,
-        rng: Any = None,
+        rng: Rng | None = None,
     ):
         threshold = query_number("threshold", threshold)
         epsilon = positive("epsilon", epsilon)
@@ -209,7 +210,7 @@ def sparse_vector(
     above: bool = True,
     split: float | None = None,
     answers_epsilon: float | None = None,
-    rng: Any = None,
+    rng: Rng | None = None,
 ) -> Answers:
     """Say which queries lie above a threshold, up to the last of so many hits.
 

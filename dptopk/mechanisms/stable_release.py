@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from dptopk._types import Bound
 from dptopk._validate import boolean, choice, integer, positive, probability
 from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.mechanisms._calibrate import scale_of
@@ -19,6 +20,7 @@ from dptopk.mechanisms._threshold import (
     threshold_tests,
 )
 from dptopk.release import Answers, Cost
+from dptopk.rng import Rng
 from dptopk.rounding import padded, product_up
 
 __all__ = ["StableQueries", "stable_queries", "stable_release"]
@@ -48,8 +50,8 @@ def stable_release(
     epsilon: float,
     delta: float,
     sensitivity: float = 1.0,
-    bound: str = "exact",
-    rng: Any = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
 ) -> Answers:
     """Release a value if many users would have to come or go to change it.
 
@@ -195,14 +197,14 @@ class StableQueries(OnlineTests):
         *,
         epsilon: float,
         delta: float,
-        stop: str,
+        stop: Literal["stable", "unstable"],
         hits: int = 1,
         max_queries: int | None = None,
         monotone: bool = False,
         sensitivity: float = 1.0,
         split: float | None = None,
-        bound: str = "exact",
-        rng: Any = None,
+        bound: Bound = "exact",
+        rng: Rng | None = None,
     ):
         epsilon = positive("epsilon", epsilon)
         delta = probability("delta", delta, zero=False)
@@ -292,14 +294,14 @@ def stable_queries(
     *,
     epsilon: float,
     delta: float,
-    stop: str,
+    stop: Literal["stable", "unstable"],
     hits: int = 1,
     max_queries: int | None = None,
     monotone: bool = False,
     sensitivity: float = 1.0,
     split: float | None = None,
-    bound: str = "exact",
-    rng: Any = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
 ) -> Answers:
     """Answer the stable ones of many queries, as they are.
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from dptopk._counts import Head
+from dptopk._types import Bound
 from dptopk._validate import choice, integer, nonnegative, positive, probability
 from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.domain import k_bar_of
-from dptopk.histogram import Histogram, as_histogram
+from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._select import select
 from dptopk.mechanisms._threshold import scales, threshold_tests
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 from dptopk.rounding import difference_down
 
 __all__ = ["top_stable"]
@@ -24,7 +26,7 @@ THEOREM = "Carvalho, Wang, Gondara and Miao 2020, Theorem 3.2"
 
 
 def top_stable(
-    counts: Any,
+    counts: Counts,
     *,
     k: int,
     epsilon: float,
@@ -32,8 +34,8 @@ def top_stable(
     k_bar: int | None = None,
     split: float = 0.37,
     epsilon_select: float = 0.0,
-    bound: str = "exact",
-    rng: Any = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
 ) -> Release:
     """Release the most frequent items as a set, as many as a large gap comes after.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.ranking import chain
 from dptopk.ranking.table import MOST_TOTAL, checked_table, compared, is_complete, read_table
 from dptopk.release import Cost, Release
+from dptopk.rng import Rng
 from dptopk.rounding import up
 
 __all__ = ["METHODS", "Plan", "calibrate", "rank_pairs", "worst_case_rho"]
@@ -41,12 +42,12 @@ def rank_pairs(
     comparisons_per_pair: int,
     rho: float | None = None,
     restart: float = 0.0,
-    method: str = "laplace",
+    method: Literal["laplace", "pure", "approximate"] = "laplace",
     check_rho: bool = True,
     winner: str | None = None,
     loser: str | None = None,
     items: Any = None,
-    rng: Any = None,
+    rng: Rng | None = None,
 ) -> Release:
     """Pick the k best items from the outcomes of pairwise comparisons.
 
@@ -254,7 +255,7 @@ class Plan(NamedTuple):
     comparisons_per_pair: int
     rho: float
     restart: float
-    method: str
+    method: Any  # one of METHODS
     sensitivity: float
     tolerance: float
     grid: int

@@ -181,7 +181,7 @@ class ScoresCheck:
 
 
 def _public(
-    counts: Counts, draws: int, seed: int, *, k: int, output: str = "set", real: bool = False,
+    counts: Counts, draws: int, seed: int, *, k: int, output: Any = "set", real: bool = False,
     factor: float = 1.0, k_bar: int | None = None,
 ) -> Iterable[tuple[int, ...]]:  # fmt: skip
     rng, array = SeededRng(seed), np.asarray(counts)
@@ -239,7 +239,7 @@ def _sampler(
 
 
 def _kernel(
-    seed: int, rng: TapeRng, *, output: str, real: bool, epsilon: float = 0.3
+    seed: int, rng: TapeRng, *, output: Any, real: bool, epsilon: float = 0.3
 ) -> tuple[int, ...]:
     counts: Any = tapes.counts(seed)
     k = 1 + seed % len(counts)

@@ -103,7 +103,7 @@ def _draws(counts: Counts, draws: int, seed: int, *, scale: float, noise: str) -
 
 
 def _public(
-    counts: Counts, draws: int, seed: int, *, epsilon: float, delta: float, noise: str
+    counts: Counts, draws: int, seed: int, *, epsilon: float, delta: float, noise: Any
 ) -> Iterable[int]:
     rng, release, array = SeededRng(seed), _picked(range(1)), np.asarray(counts)
     for _ in range(draws):
@@ -170,7 +170,7 @@ def _picked(items: Iterable[int]) -> Release:
     )
 
 
-def _budget(seed: int) -> tuple[float, float, str]:
+def _budget(seed: int) -> tuple[float, float, Any]:
     noise = tails.NOISES[seed % 2]
     epsilon = (0.01, 0.3, 1.0, 5.0)[seed // 2 % 4]
     return epsilon, DELTA * (noise == "gaussian"), noise

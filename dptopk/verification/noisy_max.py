@@ -20,7 +20,7 @@ from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, claimed
 
 EPSILON = 1.0
-NOISES = ("exponential", "gumbel", "laplace")
+NOISES: Any = ("exponential", "gumbel", "laplace")
 COUNTS = (3, 2, 1, 0)
 DRAWS = 100_000  # sees a scale that is off by 5%
 # How near the worst pair of 4 items with counts 0 to 3 comes, by noise: counts, scores.

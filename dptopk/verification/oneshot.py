@@ -293,7 +293,7 @@ def _tape_budget(noise: str) -> dict[str, Any]:
     return {"epsilon": 0.7, "delta": 0.1, "max_items_per_user": 3}
 
 
-def _kernel(seed: int, rng: TapeRng, *, noise: str, epsilon: float = 0.7) -> Set:
+def _kernel(seed: int, rng: TapeRng, *, noise: Any, epsilon: float = 0.7) -> Set:
     scores, options = _case(seed)
     budget = {**_tape_budget(noise), "epsilon": epsilon}
     return mechanism(scores, noise=noise, rng=rng, **options, **budget).items

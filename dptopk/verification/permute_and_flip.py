@@ -48,7 +48,7 @@ def _private() -> Iterator[PrivacyCheck]:
         )
 
 
-def _composed(label: str, k: int, *, epsilon: float, delta: float, method: str) -> PrivacyCheck:
+def _composed(label: str, k: int, *, epsilon: float, delta: float, method: Any) -> PrivacyCheck:
     """Claim (epsilon, delta) for the step that the method affords."""
     step = step_epsilon(epsilon, k, delta, method)
     return PrivacyCheck(label, _law(k, scale=1 / step), (Claim(epsilon, delta),))

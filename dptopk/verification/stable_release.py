@@ -168,7 +168,7 @@ def _public_single(counts: Counts, draws: int, seed: int, *, share: float = 1.0)
         )
 
 
-def _public_many(counts: Counts, draws: int, seed: int, *, stop: str, hits: int) -> Iterator[Any]:
+def _public_many(counts: Counts, draws: int, seed: int, *, stop: Any, hits: int) -> Iterator[Any]:
     rng, answers = SeededRng(seed), list(_pairs(counts))
     for _ in range(draws):
         yield _outcome(
@@ -213,7 +213,7 @@ def _samplers() -> Iterator[SamplerCheck]:
 # ---- tapes
 
 
-def _case(seed: int) -> tuple[list[Answer], str, int]:
+def _case(seed: int) -> tuple[list[Answer], Any, int]:
     counts = tapes.counts(seed).tolist()
     answers = [leader((a, b), 0) for a, b in itertools.pairwise([*counts, 0])]
     if seed % 3 == 0:

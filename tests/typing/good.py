@@ -1,0 +1,46 @@
+"""What a type checker must let pass: the door in all its forms."""
+
+from collections.abc import Sequence
+from typing import assert_type
+
+import numpy as np
+
+import dptopk as dp
+
+COUNTS = np.array([900, 3, 700])
+H = dp.Histogram(COUNTS, labels=["ant", "bee", "cat"])
+ROWS = dp.Histogram.truncated([81, 12], ["cat", "ant"], next_count=5, k_bar=2)
+
+assert_type(dp.peel(H, k=2, epsilon=1.0), dp.Release)
+assert_type(dp.peel([900, 3, 700], k=2, epsilon=1), dp.Release)
+assert_type(dp.peel(COUNTS, k=2, epsilon_step=0.5, delta=1e-6, method="zcdp"), dp.Release)
+dp.peel(np.array([0.5, 2.0]), k=1, epsilon=1.0, sensitivity=0.1, rng=dp.SeededRng(7))
+dp.peel(range(9), k=2, epsilon=1.0, rng=np.random.default_rng(1))
+dp.limited_domain(ROWS, k=1, epsilon=1.0, delta=1e-6, k_bar="private")
+dp.limited_domain(ROWS, k=1, epsilon_step=1.0, delta=1e-6, k_bar=2, max_items_per_user=3)
+dp.limited_domain_laplace(ROWS, k=1, epsilon=1.0, delta=1e-6, max_items_per_user=3)
+dp.permute_and_flip(H, k=2, epsilon=1.0, method="optimal")
+dp.oneshot(H, k=2, epsilon=1.0, noise="exponential")
+dp.noisy_max(H, epsilon=1.0, noise="gumbel", largest=False)
+dp.joint(H, k=2, epsilon=1.0, output="sequence")
+dp.gamma(H, k=2, epsilon=1.0)
+dp.top_stable(ROWS, k=1, epsilon=1.0, delta=1e-6, bound="paper")
+dp.restricted("peel", ROWS, k=1, epsilon=1.0, delta=1e-6, options={"method": "best"})
+dp.restricted(lambda h, k: range(k), ROWS, k=1, epsilon=1.0, delta=1e-6, mechanism_epsilon=0.0)
+dp.restricted(dp.peel, ROWS, k=1, epsilon=1.0, delta=1e-6)
+dp.restricted_gumbel(ROWS, k=1, epsilon=1.0, delta=1e-6, k_bar=2)
+dp.restricted_oneshot(ROWS, k=1, epsilon=1.0, delta=1e-6, noise="laplace")
+dp.restricted_normal(ROWS, k=1, epsilon=1.0, delta=1e-6, max_items_per_user=3)
+dp.noisy_counts(dp.peel(H, k=2, epsilon=1.0), H, epsilon=1.0, noise="laplace")
+assert_type(dp.sparse_vector([3, 900], threshold=400, epsilon=2.0), dp.Answers)
+dp.stable_queries([("ant", 250)], stop="stable", epsilon=1.0, delta=1e-6)
+session = dp.Session(k_star=9, calls=2, epsilon=1.0, delta=1e-6)
+assert_type(session.limited_domain(ROWS, k="rest", k_bar="private"), dp.Release)
+session.peel(H, k=2)
+dp.accounting.total_epsilon(0.1, 10, 1e-6, method="adaptive")
+dp.accounting.gaussian_sigma(epsilon=1.0, delta=1e-6)
+
+
+def of_a_sequence(counts: Sequence[int]) -> dp.Release:
+    """Any sequence of integers will do."""
+    return dp.peel(counts, k=1, epsilon=1.0)
