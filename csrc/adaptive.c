@@ -49,10 +49,7 @@ static interval make_interval(size_t m, double cell, size_t low, size_t high)
 }
 
 /* max(v, 0), exactly, in a form that compilers turn into vectors */
-INLINE double positive(double v)
-{
-    return 0.5 * (v + fabs(v));
-}
+INLINE double positive(double v) { return 0.5 * (v + fabs(v)); }
 
 /* The objective on an interval. left is value(x - t) and right is
  * value(x - t + range) at its lower t, left1 and right1 the same at its upper
@@ -63,8 +60,7 @@ typedef struct piece {
     double top, k, over;
 } piece;
 
-INLINE piece objective(const interval *c, double left, double right, double left1,
-                       double right1)
+INLINE piece objective(const interval *c, double left, double right, double left1, double right1)
 {
     double f0 = c->p0 * left + c->q0 * right;
     double f1 = c->p1 * left1 + c->q1 * right1;
@@ -76,8 +72,8 @@ INLINE piece objective(const interval *c, double left, double right, double left
 }
 
 /* An upper bound on the interval without a division; nonzero if it exceeds best. */
-INLINE int may_exceed(const interval *c, const double *left, const double *right,
-                      size_t width, const double *best)
+INLINE int may_exceed(const interval *c, const double *left, const double *right, size_t width,
+                      const double *best)
 {
     const double *left1 = left - width, *right1 = right - width;
     int64_t any = 0;
@@ -89,8 +85,8 @@ INLINE int may_exceed(const interval *c, const double *left, const double *right
 }
 
 /* best = max(best, the parabola's peak), without over^2, which underflows */
-INLINE void raise_to_peak(const interval *c, const double *left, const double *right,
-                          size_t width, double *restrict best)
+INLINE void raise_to_peak(const interval *c, const double *left, const double *right, size_t width,
+                          double *restrict best)
 {
     const double *left1 = left - width, *right1 = right - width;
     for (size_t i = 0; i < TILE; i++) {
@@ -114,14 +110,12 @@ INLINE void raise_to_end(const interval *c, const double *left, const double *ri
  * First the objective at the ends of the blocks, then at those of the cells of
  * the promising blocks, then the peaks inside the promising cells. What is
  * skipped has a bound of its own that does not exceed what is already reached. */
-INLINE void tile(const interval *cells, const interval *blocks, size_t m,
-                 const double *now, double *best)
+INLINE void tile(const interval *cells, const interval *blocks, size_t m, const double *now,
+                 double *best)
 {
     const size_t width = DPTK_ADAPTIVE_BLOCK;
-    for (size_t i = 0; i < TILE; i++)
-        best[i] = 0.0;
-    for (size_t c = 0; c < m; c += width)
-        raise_to_end(&cells[c], now - c, now - c + m, best);
+    for (size_t i = 0; i < TILE; i++) best[i] = 0.0;
+    for (size_t c = 0; c < m; c += width) raise_to_end(&cells[c], now - c, now - c + m, best);
     int open[MAX_BLOCKS];
     for (size_t b = 0; b < m / width; b++) {
         const double *left = now - b * width;
@@ -168,18 +162,14 @@ static advance_fn *const advances[] = {
 /* Values right of n at the floor, then values left of 0 by symmetry. */
 static void pad(double *value, size_t n, size_t m, double cell, double floor_)
 {
-    for (size_t i = n; i < n + 2 * m + TILE; i++)
-        value[i] = floor_;
+    for (size_t i = n; i < n + 2 * m + TILE; i++) value[i] = floor_;
     for (size_t i = 1; i <= m; i++) {
         double x = (double)i * cell;
         *(value - i) = (exp(-x) * value[i] - expm1(-x)) * STEP_PAD;
     }
 }
 
-static double at_least(double value, double floor_)
-{
-    return value > floor_ ? value : floor_;
-}
+static double at_least(double value, double floor_) { return value > floor_ ? value : floor_; }
 
 size_t dptk_adaptive_scratch(size_t m, size_t capacity)
 {
@@ -195,11 +185,9 @@ int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double 
     size_t half = dptk_adaptive_scratch(m, capacity) / 2;
     double cell = range / (double)m;
     double *now = scratch + m, *next = scratch + half + m;
-    for (size_t c = 0; c < m; c++)
-        cells[c] = make_interval(m, cell, c, c + 1);
+    for (size_t c = 0; c < m; c++) cells[c] = make_interval(m, cell, c, c + 1);
     for (size_t b = 0; b < m / DPTK_ADAPTIVE_BLOCK; b++)
-        blocks[b] =
-            make_interval(m, cell, b * DPTK_ADAPTIVE_BLOCK, (b + 1) * DPTK_ADAPTIVE_BLOCK);
+        blocks[b] = make_interval(m, cell, b * DPTK_ADAPTIVE_BLOCK, (b + 1) * DPTK_ADAPTIVE_BLOCK);
     for (size_t i = 0; i < n; i++) {
         double root = expm1(-(double)(m - i) * cell / 2.0);
         now[i] = at_least(root * root / -expm1(-range) * STEP_PAD, floor_);
@@ -210,19 +198,16 @@ int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double 
         size_t grown = n + m < capacity ? n + m : capacity;
         for (size_t x = 0; x < grown; x += TILE) {
             advance(cells, blocks, m, now + x, best);
-            for (size_t i = 0; i < TILE; i++)
-                next[x + i] = at_least(best[i] * STEP_PAD, floor_);
+            for (size_t i = 0; i < TILE; i++) next[x + i] = at_least(best[i] * STEP_PAD, floor_);
         }
-        while (grown > 1 && next[grown - 1] <= floor_)
-            grown--;
+        while (grown > 1 && next[grown - 1] <= floor_) grown--;
         n = grown;
         pad(next, n, m, cell, floor_);
         double *swap = now;
         now = next;
         next = swap;
     }
-    for (size_t i = 0; i < n; i++)
-        out[i] = now[i];
+    for (size_t i = 0; i < n; i++) out[i] = now[i];
     *n_out = n;
     return DPTK_OK;
 }

@@ -11,8 +11,8 @@
 static const int64_t *chunk_keys(const dptk_column *col, size_t first, size_t count,
                                  int64_t *buffer)
 {
-    if (col->type == DPTK_I64 && col->stride == (ptrdiff_t)sizeof(int64_t) &&
-        (uintptr_t)col->data % sizeof(int64_t) == 0)
+    if (col->type == DPTK_I64 && col->stride == (ptrdiff_t)sizeof(int64_t)
+        && (uintptr_t)col->data % sizeof(int64_t) == 0)
         return (const int64_t *)(const void *)col->data + first;
     return dptk_keys(col, first, count, buffer) == DPTK_OK ? buffer : NULL;
 }
@@ -20,17 +20,13 @@ static const int64_t *chunk_keys(const dptk_column *col, size_t first, size_t co
 /* ---- select and sort ----------------------------------------------------- */
 
 /* Keys in descending order are these words in ascending order. */
-static inline uint64_t descend(int64_t key)
-{
-    return (uint64_t)key ^ (uint64_t)INT64_MAX;
-}
+static inline uint64_t descend(int64_t key) { return (uint64_t)key ^ (uint64_t)INT64_MAX; }
 
 /* The bits in which the words differ. */
 static uint64_t differing(const uint64_t *words, size_t n)
 {
     uint64_t bits = 0;
-    for (size_t i = 1; i < n; i++)
-        bits |= words[i] ^ words[0];
+    for (size_t i = 1; i < n; i++) bits |= words[i] ^ words[0];
     return bits;
 }
 
@@ -42,18 +38,15 @@ static int64_t select_key(const int64_t *keys, size_t n, size_t rank, uint64_t *
 {
     uint64_t bits;
 
-    for (size_t i = 0; i < n; i++)
-        work[i] = descend(keys[i]);
+    for (size_t i = 0; i < n; i++) work[i] = descend(keys[i]);
     while ((bits = differing(work, n)) != 0) {
         uint64_t bucket[2][256] = {{0}}; /* two: equal neighbours don't wait for each other */
         uint64_t total;
         unsigned shift = 0, digit = 0;
         size_t kept = 0;
 
-        while (bits >> shift > 255)
-            shift++;
-        for (size_t i = 0; i < n; i++)
-            bucket[i & 1][work[i] >> shift & 255]++;
+        while (bits >> shift > 255) shift++;
+        for (size_t i = 0; i < n; i++) bucket[i & 1][work[i] >> shift & 255]++;
         while (rank > (total = bucket[0][digit] + bucket[1][digit])) {
             rank -= total;
             digit++;
@@ -75,8 +68,7 @@ static void sort_pass(const int64_t *keys, const int64_t *index, size_t n, unsig
 {
     size_t place[256] = {0}, sum = 0;
 
-    for (size_t i = 0; i < n; i++)
-        place[descend(keys[i]) >> shift & 255]++;
+    for (size_t i = 0; i < n; i++) place[descend(keys[i]) >> shift & 255]++;
     for (int digit = 0; digit < 256; digit++) {
         const size_t count = place[digit];
         place[digit] = sum;
@@ -91,17 +83,15 @@ static void sort_pass(const int64_t *keys, const int64_t *index, size_t n, unsig
 
 /* Stable, keys descending. Takes (keys, index) as its second buffer and
  * leaves the result in the outputs. */
-static void sort_pairs(int64_t *keys, int64_t *index, size_t n,
-                       int64_t *keys_out, int64_t *index_out)
+static void sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
+                       int64_t *index_out)
 {
     int64_t *from[2] = {keys, index}, *to[2] = {keys_out, index_out};
     uint64_t differ = 0;
 
-    for (size_t i = 1; i < n; i++)
-        differ |= (uint64_t)keys[i] ^ (uint64_t)keys[0];
+    for (size_t i = 1; i < n; i++) differ |= (uint64_t)keys[i] ^ (uint64_t)keys[0];
     for (unsigned shift = 0; shift < 64; shift += 8) {
-        if ((differ >> shift & 255) == 0)
-            continue;
+        if ((differ >> shift & 255) == 0) continue;
         sort_pass(from[0], from[1], n, shift, to[0], to[1]);
         for (int side = 0; side < 2; side++) {
             int64_t *const swap = from[side];
@@ -136,10 +126,7 @@ static size_t capacity_for(size_t n, size_t m)
     return n / 3 < m + DPTK_CHUNK ? n : 3 * (m + DPTK_CHUNK);
 }
 
-size_t dptk_cut_scratch(size_t n, size_t m)
-{
-    return 3 * (capacity_for(n, m) + DPTK_SLACK);
-}
+size_t dptk_cut_scratch(size_t n, size_t m) { return 3 * (capacity_for(n, m) + DPTK_SLACK); }
 
 /* Keep the m largest, the first ones among equals; the smallest is the bound. */
 static void compact(cut *c)
@@ -181,8 +168,7 @@ static int sample_bound(cut *c, const dptk_column *col)
 
     for (size_t root = 1; (double)(root * root) <= 9.0 * expected; root++)
         rank++; /* three standard deviations */
-    if (dptk_keys(&sample, 0, size, c->keys) != DPTK_OK)
-        return DPTK_NAN;
+    if (dptk_keys(&sample, 0, size, c->keys) != DPTK_OK) return DPTK_NAN;
     bound = select_key(c->keys, size, rank, c->work, &ties);
     c->bounded = bound > INT64_MIN;
     c->tau = c->bounded ? bound - 1 : bound;
@@ -211,10 +197,8 @@ static int read_column(cut *c, const dptk_column *col, int64_t *any)
         const size_t left = col->n - first, count = left < DPTK_CHUNK ? left : DPTK_CHUNK;
         const int64_t *keys = chunk_keys(col, first, count, buffer);
 
-        if (!keys)
-            return DPTK_NAN;
-        if (c->held + count > c->capacity)
-            compact(c);
+        if (!keys) return DPTK_NAN;
+        if (c->held + count > c->capacity) compact(c);
         if (c->bounded)
             c->held += scan(keys, count, first, c->tau, c->keys + c->held, c->index + c->held, any);
         else
@@ -223,26 +207,25 @@ static int read_column(cut *c, const dptk_column *col, int64_t *any)
     return DPTK_OK;
 }
 
-int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
-             int64_t *keys, int64_t *index, int *negative)
+int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch, int64_t *keys, int64_t *index,
+             int *negative)
 {
     const size_t capacity = capacity_for(col->n, m), room = capacity + DPTK_SLACK;
-    cut c = {.m = m, .capacity = capacity, .keys = scratch, .index = scratch + room,
+    cut c = {.m = m,
+             .capacity = capacity,
+             .keys = scratch,
+             .index = scratch + room,
              .work = (uint64_t *)(scratch + 2 * room)};
     const int sampled = col->n >= 4 * DPTK_CHUNK && col->n / 8 >= m;
     int64_t any = 0;
 
-    if (sampled && sample_bound(&c, col) != DPTK_OK)
-        return DPTK_NAN;
-    if (read_column(&c, col, &any) != DPTK_OK)
-        return DPTK_NAN;
+    if (sampled && sample_bound(&c, col) != DPTK_OK) return DPTK_NAN;
+    if (read_column(&c, col, &any) != DPTK_OK) return DPTK_NAN;
     if (c.held < m) { /* the sample was unlucky or made to deceive */
         c.bounded = 0;
-        if (read_column(&c, col, &any) != DPTK_OK)
-            return DPTK_NAN;
+        if (read_column(&c, col, &any) != DPTK_OK) return DPTK_NAN;
     }
-    if (c.held > m)
-        compact(&c);
+    if (c.held > m) compact(&c);
     sort_pairs(c.keys, c.index, m, keys, index);
     *negative = any < 0 && col->type != DPTK_U64;
     return DPTK_OK;
@@ -282,18 +265,14 @@ size_t dptk_scan_portable(const int64_t *keys, size_t n, size_t first, int64_t t
 /* ---- counts of counts ---------------------------------------------------- */
 
 /* Counters are 32 bits wide, in lanes: a word holds two. */
-size_t dptk_count_keys_scratch(size_t span)
-{
-    return (span + 1) * DPTK_LANES / 2;
-}
+size_t dptk_count_keys_scratch(size_t span) { return (span + 1) * DPTK_LANES / 2; }
 
 size_t dptk_tally_portable(const int64_t *keys, size_t n, size_t span, uint32_t *lanes,
                            int16_t *copy)
 {
     size_t i = 0;
 
-    if (copy)
-        dptk_clip(keys, n, copy);
+    if (copy) dptk_clip(keys, n, copy);
     for (; i + DPTK_LANES <= n; i += DPTK_LANES)
         for (size_t lane = 0; lane < DPTK_LANES; lane++) {
             const uint64_t key = (uint64_t)keys[i + lane];
@@ -324,8 +303,7 @@ int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64
         for (size_t first = start; first < end; first += DPTK_CHUNK) {
             const size_t count = end - first < DPTK_CHUNK ? end - first : DPTK_CHUNK;
             const int64_t *keys = chunk_keys(col, first, count, buffer);
-            if (!keys)
-                return DPTK_NAN;
+            if (!keys) return DPTK_NAN;
             int16_t *const to = copy ? copy + first : NULL;
             if (plain > 0) {
                 plain--;
@@ -334,8 +312,7 @@ int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64
                 plain = 31;
             }
         }
-        for (size_t i = 0; i < counters; i++)
-            table[i / DPTK_LANES] += lanes[i];
+        for (size_t i = 0; i < counters; i++) table[i / DPTK_LANES] += lanes[i];
     }
     return DPTK_OK;
 }

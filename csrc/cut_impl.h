@@ -29,8 +29,7 @@ typedef size_t dptk_tally_fn(const int64_t *keys, size_t n, size_t span, uint32_
 
 static inline void dptk_clip(const int64_t *keys, size_t n, int16_t *copy)
 {
-    for (size_t i = 0; i < n; i++)
-        copy[i] = (int16_t)(keys[i] < INT16_MAX ? keys[i] : INT16_MAX);
+    for (size_t i = 0; i < n; i++) copy[i] = (int16_t)(keys[i] < INT16_MAX ? keys[i] : INT16_MAX);
 }
 
 dptk_scan_fn dptk_scan_portable;

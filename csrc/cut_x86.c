@@ -24,22 +24,21 @@ DPTK_AVX2 static size_t scan_avx2(const int64_t *keys, size_t n, size_t first, i
         const __m256i some = _mm256_or_si256(_mm256_or_si256(ga, gb), _mm256_or_si256(gc, gd));
 
         seen = _mm256_or_si256(seen, _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)));
-        if (_mm256_testz_si256(some, some))
-            continue;
-        uint32_t bits = (uint32_t)(_mm256_movemask_pd(_mm256_castsi256_pd(ga)) |
-                                   _mm256_movemask_pd(_mm256_castsi256_pd(gb)) << 4 |
-                                   _mm256_movemask_pd(_mm256_castsi256_pd(gc)) << 8 |
-                                   _mm256_movemask_pd(_mm256_castsi256_pd(gd)) << 12);
+        if (_mm256_testz_si256(some, some)) continue;
+        uint32_t bits = (uint32_t)(_mm256_movemask_pd(_mm256_castsi256_pd(ga))
+                                   | _mm256_movemask_pd(_mm256_castsi256_pd(gb)) << 4
+                                   | _mm256_movemask_pd(_mm256_castsi256_pd(gc)) << 8
+                                   | _mm256_movemask_pd(_mm256_castsi256_pd(gd)) << 12);
         for (; bits; bits &= bits - 1) {
             const size_t at = i + (size_t)__builtin_ctz(bits);
             keys_out[count] = keys[at];
             index_out[count++] = (int64_t)(first + at);
         }
     }
-    if (_mm256_movemask_pd(_mm256_castsi256_pd(seen)))
-        *any = -1;
-    return count + dptk_scan_portable(keys + i, n - i, first + i, tau,
-                                      keys_out + count, index_out + count, any);
+    if (_mm256_movemask_pd(_mm256_castsi256_pd(seen))) *any = -1;
+    return count
+         + dptk_scan_portable(keys + i, n - i, first + i, tau, keys_out + count, index_out + count,
+                              any);
 }
 
 DPTK_AVX512 static size_t scan_avx512(const int64_t *keys, size_t n, size_t first, int64_t tau,
@@ -59,20 +58,19 @@ DPTK_AVX512 static size_t scan_avx512(const int64_t *keys, size_t n, size_t firs
         }
         seen = _mm512_ternarylogic_epi64(seen, key[0], key[1], 0xFE); /* 0xFE: OR of three */
         seen = _mm512_ternarylogic_epi64(seen, key[2], key[3], 0xFE);
-        if (_mm512_kortestz(_mm512_kunpackb(in[0], in[1]), _mm512_kunpackb(in[2], in[3])))
-            continue;
+        if (_mm512_kortestz(_mm512_kunpackb(in[0], in[1]), _mm512_kunpackb(in[2], in[3]))) continue;
         for (int j = 0; j < 4; j++) {
-            const __m512i at = _mm512_add_epi64(
-                iota, _mm512_set1_epi64((long long)(first + i + 8 * (size_t)j)));
+            const __m512i at =
+                _mm512_add_epi64(iota, _mm512_set1_epi64((long long)(first + i + 8 * (size_t)j)));
             _mm512_storeu_si512(keys_out + count, _mm512_maskz_compress_epi64(in[j], key[j]));
             _mm512_storeu_si512(index_out + count, _mm512_maskz_compress_epi64(in[j], at));
             count += (size_t)__builtin_popcount(in[j]);
         }
     }
-    if (_mm512_movepi64_mask(seen))
-        *any = -1;
-    return count + dptk_scan_portable(keys + i, n - i, first + i, tau,
-                                      keys_out + count, index_out + count, any);
+    if (_mm512_movepi64_mask(seen)) *any = -1;
+    return count
+         + dptk_scan_portable(keys + i, n - i, first + i, tau, keys_out + count, index_out + count,
+                              any);
 }
 
 /* ---- tally --------------------------------------------------------------- */
@@ -104,8 +102,8 @@ static inline size_t place(size_t t, size_t width)
     return t / 2 % 8 * width + t / 16 * 2 + t % 2;
 }
 
-DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, uint8_t *bytes,
-                                    uint16_t *rest, int16_t *copy)
+DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, uint8_t *bytes, uint16_t *rest,
+                                    int16_t *copy)
 {
     const __m256i in_order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     const __m256i wide = _mm256_set1_epi64x(~(int64_t)INT32_MAX);
@@ -132,8 +130,7 @@ DPTK_AVX2 static size_t narrow_avx2(const int64_t *keys, size_t n, uint8_t *byte
         }
         if (!_mm256_testz_si256(some, wide)) { /* the packing lost high bits: nothing is small */
             all = _mm256_set1_epi8(-1);
-            if (copy)
-                dptk_clip(keys + i, 32, copy + i);
+            if (copy) dptk_clip(keys + i, 32, copy + i);
         }
         all = _mm256_adds_epu8(all, _mm256_set1_epi8(BASE));
         _mm256_storeu_si256((__m256i *)(void *)(bytes + i), all);
@@ -153,8 +150,7 @@ DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, uint8_t *
     for (size_t i = 0; i < n; i += 64) {
         __m512i key[8], half[4], some = _mm512_setzero_si512();
 
-        for (int j = 0; j < 8; j++)
-            key[j] = _mm512_loadu_si512(keys + i + 8 * j);
+        for (int j = 0; j < 8; j++) key[j] = _mm512_loadu_si512(keys + i + 8 * j);
         for (int j = 0; j < 8; j += 2)
             some = _mm512_ternarylogic_epi64(some, key[j], key[j + 1], 0xFE); /* OR of three */
         for (int j = 0; j < 4; j++)
@@ -169,8 +165,7 @@ DPTK_AVX512 static size_t narrow_avx512(const int64_t *keys, size_t n, uint8_t *
         }
         if (_mm512_test_epi64_mask(some, wide)) { /* as above */
             all = _mm512_set1_epi8(-1);
-            if (copy)
-                dptk_clip(keys + i, 64, copy + i);
+            if (copy) dptk_clip(keys + i, 64, copy + i);
         }
         all = _mm512_adds_epu8(all, _mm512_set1_epi8(BASE));
         _mm512_storeu_si512(bytes + i, all);
@@ -216,13 +211,13 @@ DPTK_AVX2 static void count_bytes(const uint8_t *bytes, size_t n, uint64_t *smal
             }
         }
         for (int j = 0; j < 4; j++) { /* two sums of 4 words in the halves of one */
-            const __m256i sums = _mm256_or_si256(
-                _mm256_sad_epu8(even[j], zero),
-                _mm256_slli_epi64(_mm256_sad_epu8(odd[j], zero), 32));
-            const __m128i two = _mm_add_epi64(_mm256_castsi256_si128(sums),
-                                              _mm256_extracti128_si256(sums, 1));
-            const uint64_t sum = (uint64_t)_mm_cvtsi128_si64(two) +
-                                 (uint64_t)_mm_extract_epi64(two, 1);
+            const __m256i sums =
+                _mm256_or_si256(_mm256_sad_epu8(even[j], zero),
+                                _mm256_slli_epi64(_mm256_sad_epu8(odd[j], zero), 32));
+            const __m128i two =
+                _mm_add_epi64(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+            const uint64_t sum =
+                (uint64_t)_mm_cvtsi128_si64(two) + (uint64_t)_mm_extract_epi64(two, 1);
             small[2 * (pair + j)] = sum & UINT32_MAX;
             small[2 * (pair + j) + 1] = sum >> 32;
         }
@@ -255,14 +250,13 @@ static inline size_t tally(narrow_fn *narrow, size_t width, const int64_t *keys,
     return left;
 }
 
-static size_t tally_avx2(const int64_t *keys, size_t n, size_t span, uint32_t *lanes,
-                         int16_t *copy)
+static size_t tally_avx2(const int64_t *keys, size_t n, size_t span, uint32_t *lanes, int16_t *copy)
 {
     return tally(narrow_avx2, 4, keys, n, span, lanes, copy);
 }
 
 static size_t tally_avx512(const int64_t *keys, size_t n, size_t span, uint32_t *lanes,
-                         int16_t *copy)
+                           int16_t *copy)
 {
     return tally(narrow_avx512, 8, keys, n, span, lanes, copy);
 }

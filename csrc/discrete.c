@@ -50,9 +50,12 @@ static int keep(dptk_rng *rng, int64_t y, double sigma, double t, double error_f
     const double low = 0.5 * z_low * z_low * (1.0 - 0x1p-50);
     const double high = 0.5 * z_high * z_high * (1.0 + 0x1p-50) + DBL_MIN;
     error *= error_factor;
-    if (value - error > high) *kept = 1;
-    else if (value + error < low) *kept = 0;
-    else return DPTK_UNDECIDED;
+    if (value - error > high)
+        *kept = 1;
+    else if (value + error < low)
+        *kept = 0;
+    else
+        return DPTK_UNDECIDED;
     return DPTK_OK;
 }
 

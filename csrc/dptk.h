@@ -27,9 +27,9 @@ typedef enum dptk_status {
 
 /* SIMD levels, each a superset of the one before. */
 enum { DPTK_SIMD_PORTABLE = 0, DPTK_SIMD_AVX2 = 1, DPTK_SIMD_AVX512 = 2 };
-int dptk_simd_best(void);       /* the highest level this machine can run */
-int dptk_simd_get(void);        /* the level in use */
-int dptk_simd_set(int level);   /* returns the level now in use (never above best) */
+int dptk_simd_best(void);     /* the highest level this machine can run */
+int dptk_simd_get(void);      /* the level in use */
+int dptk_simd_set(int level); /* returns the level now in use (never above best) */
 
 /* ---- rng.c: where random words come from -------------------------------- */
 
@@ -54,7 +54,7 @@ void dptk_rewind(dptk_rng *rng);
 /* A tape that grows in a buffer of the caller's: the current call's words
  * (those read, for a replay, and those not yet read). Full: DPTK_TAPE_END. */
 typedef struct dptk_buffer {
-    dptk_rng rng;    /* first member: a dptk_buffer* is a dptk_rng* */
+    dptk_rng rng; /* first member: a dptk_buffer* is a dptk_rng* */
     uint64_t *words;
     size_t capacity; /* in words */
 } dptk_buffer;
@@ -76,8 +76,8 @@ typedef struct dptk_drawn {
     void *state;
 } dptk_drawn;
 
-void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state,
-                     uint64_t *words, size_t capacity);
+void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state, uint64_t *words,
+                     size_t capacity);
 
 /* ChaCha20 with fast key erasure: a refill makes 16 blocks, of which 32 bytes
  * replace the key and the rest are words. */
@@ -89,8 +89,8 @@ typedef struct dptk_chacha {
 #define DPTK_CHACHA_BATCH 124u /* words a refill: 16 blocks less the next key */
 
 /* One ChaCha20 block as in RFC 8439 section 2.3: 16 little-endian words. */
-void dptk_chacha20_block(const uint32_t key[8], uint32_t counter,
-                         const uint32_t nonce[3], uint32_t out[16]);
+void dptk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3],
+                         uint32_t out[16]);
 
 /* Start from a 32-byte key of the OS. Assumed: capacity >= DPTK_CHACHA_BATCH. */
 void dptk_chacha_init(dptk_chacha *c, const uint8_t key[32], uint64_t *words, size_t capacity);
@@ -106,15 +106,22 @@ void dptk_wipe(void *memory, size_t n);
 
 /* Element types of a column. */
 enum {
-    DPTK_I8, DPTK_I16, DPTK_I32, DPTK_I64,
-    DPTK_U8, DPTK_U16, DPTK_U32, DPTK_U64,
-    DPTK_F32, DPTK_F64
+    DPTK_I8,
+    DPTK_I16,
+    DPTK_I32,
+    DPTK_I64,
+    DPTK_U8,
+    DPTK_U16,
+    DPTK_U32,
+    DPTK_U64,
+    DPTK_F32,
+    DPTK_F64
 };
 
 /* A strided, native-endian array of scores. */
 typedef struct dptk_column {
     const char *data;
-    ptrdiff_t stride;  /* bytes from one element to the next; may be negative or 0 */
+    ptrdiff_t stride; /* bytes from one element to the next; may be negative or 0 */
     size_t n;
     int type;
 } dptk_column;
@@ -139,8 +146,8 @@ int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
  * Returns DPTK_NAN if any score is NaN.
  * Cost: about one pass; never more than O(n + m) steps whatever the data. */
 size_t dptk_cut_scratch(size_t n, size_t m);
-int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
-             int64_t *keys, int64_t *index, int *negative);
+int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch, int64_t *keys, int64_t *index,
+             int *negative);
 
 /* Counts of counts: how many elements have each key in [0, span); and unless
  * copy is NULL, the keys in 16 bits, those past them as 32,767.
@@ -174,13 +181,13 @@ double dptk_noise(int noise, double s, double s_error, double *error);
 
 /* The scored items a race runs over. */
 typedef struct dptk_field {
-    const int64_t *key;    /* the head: m keys (see dptk_keys) ... */
-    const int64_t *index;  /* ... and their items */
-    const double *offset;  /* added to each score, in units of the scale; or NULL */
+    const int64_t *key;   /* the head: m keys (see dptk_keys) ... */
+    const int64_t *index; /* ... and their items */
+    const double *offset; /* added to each score, in units of the scale; or NULL */
     size_t m;
-    int real;              /* keys of doubles; otherwise of integers */
+    int real;                /* keys of doubles; otherwise of integers */
     const dptk_column *tail; /* all items, those of the head too; or NULL: the head is all */
-    int stop;              /* whether a stopper (BOT) runs too, DPTK_FIXED without noise */
+    int stop;                /* whether a stopper (BOT) runs too, DPTK_FIXED without noise */
     int64_t stop_key;
     double stop_offset;
 } dptk_field;
@@ -194,8 +201,8 @@ typedef struct dptk_block {
     int64_t key;                /* largest key in the block, ... */
     double score;               /* ... as (score - that of the first key) / scale */
     double offset;
-    double s, s_low, s_error;   /* the race's S = s + s_low, its absolute error bound */
-    double noise, noise_error;  /* the current noise and its absolute error bound */
+    double s, s_low, s_error;  /* the race's S = s + s_low, its absolute error bound */
+    double noise, noise_error; /* the current noise and its absolute error bound */
 } dptk_block;
 
 /* A value in the running: a block's upper bound, or an item already seen. */
@@ -215,7 +222,7 @@ typedef struct dptk_race_scratch {
     dptk_block *block;
     dptk_runner *runner;
     dptk_pair *pair, *gone;
-    size_t capacity;  /* a power of two */
+    size_t capacity; /* a power of two */
 } dptk_race_scratch;
 
 /* The k items with the largest score/scale + noise, in descending order, cut
@@ -251,8 +258,7 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
  * Returns as dptk_race does.
  * Cost: k races for one pick, and moving the head items before each pick. */
 int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
-                     double error_factor, dptk_race_scratch *scratch, int64_t *left,
-                     int64_t *item);
+                     double error_factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item);
 
 /* ---- paths.c: lattice paths under a staircase ---------------------------- */
 
@@ -307,10 +313,10 @@ typedef struct dptk_groups {
 /* A block of losses tau in [start, start + width) that is proposed with a
  * weight: its envelope over that of all, in fixed point. */
 typedef struct dptk_joint_block {
-    double start, width;       /* width is infinite in the last */
-    double log_low, log_high;  /* log of the number of sets at its ends */
+    double start, width;      /* width is infinite in the last */
+    double log_low, log_high; /* log of the number of sets at its ends */
     uint64_t weight;
-    int constant;              /* whether that number is the same all over it */
+    int constant; /* whether that number is the same all over it */
 } dptk_joint_block;
 
 enum { DPTK_JOINT_BLOCKS = 512 };
@@ -341,8 +347,8 @@ int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int s
  * error_factor: 1; tests widen the error bounds with more.
  * Returns DPTK_UNDECIDED if a decision cannot be certified in doubles. */
 int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale, int sequence,
-               double error_factor, const dptk_joint_block *block, size_t blocks,
-               double log_unit, int64_t *scratch, int64_t *rank);
+               double error_factor, const dptk_joint_block *block, size_t blocks, double log_unit,
+               int64_t *scratch, int64_t *rank);
 
 /* ---- items.c: from ranks to items ---------------------------------------- */
 
@@ -361,9 +367,8 @@ int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
  * is an item of the group, not in the head and not taken.
  * Cost: 4096 tries a rank at most, on average; one pass if a small group is hit. */
 size_t dptk_items_scratch(size_t k);
-int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups,
-               const int64_t *head, size_t m, const dptk_column *col, size_t k,
-               int64_t *scratch, int64_t *item);
+int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups, const int64_t *head,
+               size_t m, const dptk_column *col, size_t k, int64_t *scratch, int64_t *item);
 
 /* ---- discrete.c: integer noise -------------------------------------------- */
 
@@ -390,13 +395,13 @@ int dptk_discrete(dptk_rng *rng, size_t n, double scale, int noise, double error
 
 /* Queries, and the threshold base + offset that they are tested against. */
 typedef struct dptk_tests {
-    const int64_t *integer;  /* the queries: integers; ... */
-    const double *real;      /* ... or, unless NULL, doubles: then base is 0 */
+    const int64_t *integer; /* the queries: integers; ... */
+    const double *real;     /* ... or, unless NULL, doubles: then base is 0 */
     int64_t base;
     double offset;
     double threshold_scale, query_scale; /* of the Laplace noises */
-    uint64_t threshold_word; /* the one the threshold's noise is made of */
-    int above;               /* whether a hit is above the threshold, or below */
+    uint64_t threshold_word;             /* the one the threshold's noise is made of */
+    int above;                           /* whether a hit is above the threshold, or below */
 } dptk_tests;
 
 /* Test queries from *tested on, until n are tested or `hits` of them have hit.

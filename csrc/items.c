@@ -93,9 +93,8 @@ static void search(const dptk_column *col, wanted *w, size_t n, int64_t *keys, u
     }
 }
 
-int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups,
-               const int64_t *head, size_t m, const dptk_column *col, size_t k,
-               int64_t *scratch, int64_t *item)
+int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups, const int64_t *head,
+               size_t m, const dptk_column *col, size_t k, int64_t *scratch, int64_t *item)
 {
     int64_t *keys = scratch;
     uint64_t *bits = (uint64_t *)(void *)(scratch + CHUNK);

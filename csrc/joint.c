@@ -225,8 +225,7 @@ static double power_past(double x)
 }
 
 int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
-                        int64_t *scratch, dptk_joint_block *block, size_t *blocks,
-                        double *log_unit)
+                        int64_t *scratch, dptk_joint_block *block, size_t *blocks, double *log_unit)
 {
     const joint j = joint_of(groups, k, scale, sequence, scratch);
     double last = last_loss(&j), start, unit = -INFINITY, least, most;
@@ -245,10 +244,15 @@ int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int s
         start = power_past(start);
     else
         start = ceil(start);
-    block[n++] = (dptk_joint_block){.start = start, .width = INFINITY, .log_low = most,
-                                    .log_high = most, .constant = start >= last};
+    block[n++] = (dptk_joint_block){.start = start,
+                                    .width = INFINITY,
+                                    .log_low = most,
+                                    .log_high = most,
+                                    .constant = start >= last};
     if (start > 0.0)
-        block[n++] = (dptk_joint_block){.start = 0.0, .width = start, .log_low = least,
+        block[n++] = (dptk_joint_block){.start = 0.0,
+                                        .width = start,
+                                        .log_low = least,
                                         .log_high = most,
                                         .constant = !groups->real && start == 1.0};
     if (n > 1 && block[1].constant) block[1].log_high = least;
@@ -330,9 +334,10 @@ static int draw_tau(const joint *j, dptk_rng *rng, const dptk_joint_block *block
         /* Accepted with probability exp(-price): envelope over density, in logs. */
         price = log_unit - 52.0 * LN_2 + log((double)b->weight) - log_mass(j, b) - log_count;
         e = exponential(word, &word_error);
-        error += word_error + 0x1p-42
-               + 0x1p-48 * (fabs(log_unit) + fabs(log_mass(j, b)) + b->start / j->scale
-                            + fabs(log_count));
+        error +=
+            word_error + 0x1p-42
+            + 0x1p-48
+                  * (fabs(log_unit) + fabs(log_mass(j, b)) + b->start / j->scale + fabs(log_count));
         error *= error_factor;
         if (e - price > error) return DPTK_OK;
         if (!(price - e > error)) return DPTK_UNDECIDED;
@@ -411,8 +416,8 @@ static int draw_set(const joint *j, dptk_rng *rng, double error_factor, int64_t 
         }
         if (status == DPTK_OK && below < taken)
             status = subset(rng, foot + (int64_t)below,
-                            (uint64_t)(stair->height - foot) + (taken - below) - 1,
-                            taken - below, rank + below);
+                            (uint64_t)(stair->height - foot) + (taken - below) - 1, taken - below,
+                            rank + below);
         taken = below;
     }
     return status;
@@ -441,8 +446,8 @@ static int draw_sequence(const joint *j, dptk_rng *rng, int64_t *rank)
 }
 
 int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale, int sequence,
-               double error_factor, const dptk_joint_block *block, size_t blocks,
-               double log_unit, int64_t *scratch, int64_t *rank)
+               double error_factor, const dptk_joint_block *block, size_t blocks, double log_unit,
+               int64_t *scratch, int64_t *rank)
 {
     joint j = joint_of(groups, k, scale, sequence, scratch);
     int status = draw_tau(&j, rng, block, blocks, log_unit, error_factor);

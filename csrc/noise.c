@@ -42,8 +42,8 @@ static double exponential_noise(double s, double s_error, double *error)
 static double laplace(double s, double s_error, double *error)
 {
     const double value = s <= LN_2 ? -log(-expm1(-s)) - LN_2 : LN_2 - s;
-    *error = (s < 1.0 ? 1.0 : s) * log_error(s, s_error)
-           + LOG_ERROR * (1.25 * fabs(value) + 1.0) + 1.25 * LIBM_ERROR;
+    *error = (s < 1.0 ? 1.0 : s) * log_error(s, s_error) + LOG_ERROR * (1.25 * fabs(value) + 1.0)
+           + 1.25 * LIBM_ERROR;
     return value;
 }
 
@@ -53,10 +53,11 @@ static double laplace(double s, double s_error, double *error)
 static double quantile_start(double y)
 {
     const double t = sqrt(y);
-    const double above = ((((0.10164186 * t + 2.5098694) * t + 11.10235) * t + 5.7679438) * t
-                          - 10.20219) * t - 3.1576566;
-    const double below = (((0.071869155 * t + 1.7752886) * t + 8.0493291) * t + 7.2440022) * t
-                       + 1.0;
+    const double above =
+        ((((0.10164186 * t + 2.5098694) * t + 11.10235) * t + 5.7679438) * t - 10.20219) * t
+        - 3.1576566;
+    const double below =
+        (((0.071869155 * t + 1.7752886) * t + 8.0493291) * t + 7.2440022) * t + 1.0;
     return above / below;
 }
 
@@ -98,8 +99,8 @@ static double gaussian(double s, double s_error, double *error)
     const double value = z + d * (1.0 + d * 0.5 * (z + 1.0 / m));
     *error = INFINITY;
     if (eta < 0x1p-6 && fabs(z) < 37.0)
-        *error = 1.05 * m * unsure + (0.5 * eta * eta + 0x1p-38) * reach
-               + 1.05 * 0x1p-52 * fabs(z) + 0x1p-52 * fabs(value);
+        *error = 1.05 * m * unsure + (0.5 * eta * eta + 0x1p-38) * reach + 1.05 * 0x1p-52 * fabs(z)
+               + 0x1p-52 * fabs(value);
     return value;
 }
 
@@ -114,10 +115,8 @@ static double uniform(double s, double s_error, double *error)
 }
 
 static const law LAWS[] = {
-    [DPTK_GUMBEL] = gumbel,
-    [DPTK_EXPONENTIAL] = exponential_noise,
-    [DPTK_LAPLACE] = laplace,
-    [DPTK_GAUSSIAN] = gaussian,
+    [DPTK_GUMBEL] = gumbel,   [DPTK_EXPONENTIAL] = exponential_noise,
+    [DPTK_LAPLACE] = laplace, [DPTK_GAUSSIAN] = gaussian,
     [DPTK_UNIFORM] = uniform,
 };
 

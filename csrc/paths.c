@@ -45,25 +45,25 @@ double dptk_stair_weights(double *t, size_t n, int64_t g, double theta, int *exp
 /* next[j] = sum over i in [from, j] of f[i] t[j - i], for j in [to, k]. Four i
  * at a time: the sums have the same order, the loads are fewer. The same source
  * for each target: without contraction all levels round alike. */
-#define PRODUCT(target, name)                                                                 \
-    target static void name(const double *restrict f, const double *restrict t,               \
-                            double *restrict next, size_t from, size_t to, size_t k)          \
-    {                                                                                         \
-        size_t i = from;                                                                      \
-        for (size_t j = to; j <= k; j++) next[j] = 0.0;                                       \
-        for (; i + 3 <= k; i += 4) {                                                          \
-            const size_t first = i + 3 > to ? i + 3 : to;                                     \
-            const double *restrict a = t + (first - i);                                       \
-            const double f0 = f[i], f1 = f[i + 1], f2 = f[i + 2], f3 = f[i + 3];              \
-            double *restrict out = next + first;                                              \
-            for (size_t j = i > to ? i : to; j < first; j++)                                  \
-                for (size_t q = i; q <= j; q++) next[j] += f[q] * t[j - q];                   \
-            for (size_t j = 0; j <= k - first; j++)                                           \
-                out[j] = (((out[j] + f0 * a[j]) + f1 * (a - 1)[j]) + f2 * (a - 2)[j])         \
-                       + f3 * (a - 3)[j];                                                     \
-        }                                                                                     \
-        for (; i <= k; i++)                                                                   \
-            for (size_t j = i > to ? i : to; j <= k; j++) next[j] += f[i] * t[j - i];         \
+#define PRODUCT(target, name)                                                                      \
+    target static void name(const double *restrict f, const double *restrict t,                    \
+                            double *restrict next, size_t from, size_t to, size_t k)               \
+    {                                                                                              \
+        size_t i = from;                                                                           \
+        for (size_t j = to; j <= k; j++) next[j] = 0.0;                                            \
+        for (; i + 3 <= k; i += 4) {                                                               \
+            const size_t first = i + 3 > to ? i + 3 : to;                                          \
+            const double *restrict a = t + (first - i);                                            \
+            const double f0 = f[i], f1 = f[i + 1], f2 = f[i + 2], f3 = f[i + 3];                   \
+            double *restrict out = next + first;                                                   \
+            for (size_t j = i > to ? i : to; j < first; j++)                                       \
+                for (size_t q = i; q <= j; q++) next[j] += f[q] * t[j - q];                        \
+            for (size_t j = 0; j <= k - first; j++)                                                \
+                out[j] = (((out[j] + f0 * a[j]) + f1 * (a - 1)[j]) + f2 * (a - 2)[j])              \
+                       + f3 * (a - 3)[j];                                                          \
+        }                                                                                          \
+        for (; i <= k; i++)                                                                        \
+            for (size_t j = i > to ? i : to; j <= k; j++) next[j] += f[i] * t[j - i];              \
     }
 
 PRODUCT(, product_portable)
@@ -72,8 +72,8 @@ PRODUCT(DPTK_AVX2, product_avx2)
 PRODUCT(DPTK_AVX512, product_avx512)
 #endif
 
-typedef void product_of(const double *restrict f, const double *restrict t,
-                        double *restrict next, size_t from, size_t to, size_t k);
+typedef void product_of(const double *restrict f, const double *restrict t, double *restrict next,
+                        size_t from, size_t to, size_t k);
 
 /* By SIMD level. */
 static product_of *const products[] = {
@@ -98,8 +98,8 @@ static size_t stairs_of(const int64_t *bound, size_t k, dptk_stair *stair)
         const size_t placed = from ? stair[from - 1].placed : 0;
         double steepest = 0.0;
         for (size_t i = from; i < n; i++) {
-            const double slope = (double)(stair[i].placed - placed)
-                               / (double)(stair[i].height - foot);
+            const double slope =
+                (double)(stair[i].placed - placed) / (double)(stair[i].height - foot);
             if (slope >= steepest) {
                 steepest = slope;
                 corner = i;
@@ -244,8 +244,8 @@ void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratc
         while (to < k && bound[to] + 1 == height) to++;
         t[0] = one; /* t[m] = 2^64 C(g + m - 1, m) */
         for (size_t m = 1; m <= k - placed; m++)
-            t[m] = times(times(t[m - 1], (uint64_t)(height - below) + (m - 1), p, inverse),
-                         over[m], p, inverse);
+            t[m] = times(times(t[m - 1], (uint64_t)(height - below) + (m - 1), p, inverse), over[m],
+                         p, inverse);
         for (size_t j = to; j <= k; j++)
             next[j] = dot(f + placed, t + (j - placed), j - placed + 1, p, inverse);
         f = next;

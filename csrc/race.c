@@ -50,21 +50,20 @@ typedef struct race {
     size_t m;
     int real;
     const dptk_column *tail;
-    size_t n_tail;                  /* items of it that are left, ... */
-    int64_t last_key, last_index;   /* ... all of them after this one in order */
-    int64_t first_tail;             /* their places come after the head's */
-    int64_t base;                   /* the key that scores are measured from */
-    int64_t round;                  /* from 1; pairs of other rounds count as empty */
+    size_t n_tail;                /* items of it that are left, ... */
+    int64_t last_key, last_index; /* ... all of them after this one in order */
+    int64_t first_tail;           /* their places come after the head's */
+    int64_t base;                 /* the key that scores are measured from */
+    int64_t round;                /* from 1; pairs of other rounds count as empty */
     size_t n_blocks, n_runners, n_pairs;
-    dptk_runner won;                /* who led when the last pick was made */
+    dptk_runner won; /* who led when the last pick was made */
 } race;
 
 /* Bounds of score + noise for a score with the block's current noise. */
 static void bound(const race *r, const dptk_block *b, double score, dptk_runner *runner)
 {
     double value = score + b->offset + b->noise;
-    double error = b->noise_error
-                 + 0x1p-50 * (fabs(score) + fabs(b->offset) + fabs(b->noise));
+    double error = b->noise_error + 0x1p-50 * (fabs(score) + fabs(b->offset) + fabs(b->noise));
     error *= r->error_factor;
     if (error < INFINITY) {
         runner->high = value + error;
@@ -189,7 +188,10 @@ static int add_block(race *r, int64_t start, int64_t size, int64_t key, double o
     int status = DPTK_OK;
     if (r->n_blocks == r->scratch->capacity) return DPTK_SCRATCH;
     r->scratch->block[r->n_blocks] =
-        (dptk_block){.start = start, .size = size, .key = key, .offset = offset,
+        (dptk_block){.start = start,
+                     .size = size,
+                     .key = key,
+                     .offset = offset,
                      .score = scaled_difference(key, r->base, r->real, r->scale)};
     if (fixed)
         bound(r, &r->scratch->block[r->n_blocks], r->scratch->block[r->n_blocks].score, &runner);
@@ -320,8 +322,7 @@ static int look(race *r, size_t block, int *done, int64_t *place)
         status = draw_head(r, b, place, &key);
     if (status != DPTK_OK) return status;
     *done = key == b->key;
-    if (!*done)
-        bound(r, b, scaled_difference(key, r->base, r->real, r->scale), &seen);
+    if (!*done) bound(r, b, scaled_difference(key, r->base, r->real, r->scale), &seen);
     seen.id = ~*place;
     b->taken++;
     if (b->taken < b->size) {
@@ -363,10 +364,19 @@ static int64_t item_at(const race *r, int64_t place)
 static race race_over(dptk_rng *rng, const dptk_field *field, double scale, int noise,
                       double error_factor, dptk_race_scratch *scratch)
 {
-    race r = {.noise = noise, .rng = rng, .scratch = scratch, .scale = scale,
-              .error_factor = error_factor, .key = field->key, .index = field->index,
-              .offset = field->offset, .m = field->m, .real = field->real,
-              .tail = field->tail, .first_tail = (int64_t)field->m, .round = 1};
+    race r = {.noise = noise,
+              .rng = rng,
+              .scratch = scratch,
+              .scale = scale,
+              .error_factor = error_factor,
+              .key = field->key,
+              .index = field->index,
+              .offset = field->offset,
+              .m = field->m,
+              .real = field->real,
+              .tail = field->tail,
+              .first_tail = (int64_t)field->m,
+              .round = 1};
     if (field->m) {
         r.last_key = field->key[field->m - 1];
         r.last_index = field->index[field->m - 1];
@@ -401,8 +411,7 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
 }
 
 int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
-                     double error_factor, dptk_race_scratch *scratch, int64_t *left,
-                     int64_t *item)
+                     double error_factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item)
 {
     race r = race_over(rng, field, scale, noise, error_factor, scratch);
     int64_t *key = left, *index = left + field->m;

@@ -58,18 +58,14 @@ void dptk_rewind(dptk_rng *rng) { rng->next = rng->first; }
 
 /* ---- buffers ------------------------------------------------------------- */
 
-static void buffer_init(dptk_buffer *b, uint64_t *words, size_t capacity,
-                        int (*refill)(dptk_rng *))
+static void buffer_init(dptk_buffer *b, uint64_t *words, size_t capacity, int (*refill)(dptk_rng *))
 {
     rng_init(&b->rng, words, 0, refill);
     b->words = words;
     b->capacity = capacity;
 }
 
-static size_t room(const dptk_buffer *b)
-{
-    return b->capacity - (size_t)(b->rng.end - b->words);
-}
+static size_t room(const dptk_buffer *b) { return b->capacity - (size_t)(b->rng.end - b->words); }
 
 void dptk_buffer_begin(dptk_buffer *b)
 {
@@ -110,8 +106,8 @@ static int drawn_refill(dptk_rng *rng)
     return DPTK_OK;
 }
 
-void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state,
-                     uint64_t *words, size_t capacity)
+void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state, uint64_t *words,
+                     size_t capacity)
 {
     buffer_init(&d->buffer, words, capacity, drawn_refill);
     d->draw = draw;
@@ -122,31 +118,31 @@ void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state,
 
 #define ROTL(x, r) ((x) << (r) | (x) >> (32 - (r)))
 
-#define QUARTER(a, b, c, d)                                 \
-    do {                                                    \
-        a += b, d ^= a, d = ROTL(d, 16);                    \
-        c += d, b ^= c, b = ROTL(b, 12);                    \
-        a += b, d ^= a, d = ROTL(d, 8);                     \
-        c += d, b ^= c, b = ROTL(b, 7);                     \
+#define QUARTER(a, b, c, d)                                                                        \
+    do {                                                                                           \
+        a += b, d ^= a, d = ROTL(d, 16);                                                           \
+        c += d, b ^= c, b = ROTL(b, 12);                                                           \
+        a += b, d ^= a, d = ROTL(d, 8);                                                            \
+        c += d, b ^= c, b = ROTL(b, 7);                                                            \
     } while (0)
 
-#define TEN_DOUBLE_ROUNDS(v)                                \
-    for (int round = 0; round < 10; round++) {              \
-        QUARTER(v[0], v[4], v[8], v[12]);                   \
-        QUARTER(v[1], v[5], v[9], v[13]);                   \
-        QUARTER(v[2], v[6], v[10], v[14]);                  \
-        QUARTER(v[3], v[7], v[11], v[15]);                  \
-        QUARTER(v[0], v[5], v[10], v[15]);                  \
-        QUARTER(v[1], v[6], v[11], v[12]);                  \
-        QUARTER(v[2], v[7], v[8], v[13]);                   \
-        QUARTER(v[3], v[4], v[9], v[14]);                   \
+#define TEN_DOUBLE_ROUNDS(v)                                                                       \
+    for (int round = 0; round < 10; round++) {                                                     \
+        QUARTER(v[0], v[4], v[8], v[12]);                                                          \
+        QUARTER(v[1], v[5], v[9], v[13]);                                                          \
+        QUARTER(v[2], v[6], v[10], v[14]);                                                         \
+        QUARTER(v[3], v[7], v[11], v[15]);                                                         \
+        QUARTER(v[0], v[5], v[10], v[15]);                                                         \
+        QUARTER(v[1], v[6], v[11], v[12]);                                                         \
+        QUARTER(v[2], v[7], v[8], v[13]);                                                          \
+        QUARTER(v[3], v[4], v[9], v[14]);                                                          \
     }
 
 static const uint32_t SIGMA[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
 static const uint32_t COUNTERS[BLOCKS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-void dptk_chacha20_block(const uint32_t key[8], uint32_t counter,
-                         const uint32_t nonce[3], uint32_t out[16])
+void dptk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3],
+                         uint32_t out[16])
 {
     uint32_t start[16];
     memcpy(start, SIGMA, sizeof SIGMA);
@@ -160,23 +156,24 @@ void dptk_chacha20_block(const uint32_t key[8], uint32_t counter,
 
 /* The batch's 16 blocks, as many at a time as T has lanes. A macro, since a
  * vector wider than the function's target is split up before inlining. */
-#define DEFINE_BATCH(NAME, TARGET, T)                                         \
-    TARGET static void NAME(const uint32_t key[8], uint32_t out[BATCH_WORDS]) { \
-        const int lanes = sizeof(T) / sizeof(uint32_t);                       \
-        for (int block = 0; block < BLOCKS; block += lanes) {                 \
-            const T zero = {0};                                               \
-            T start[16], v[16];                                               \
-            for (int i = 0; i < 4; i++) start[i] = zero + SIGMA[i];           \
-            for (int i = 0; i < 8; i++) start[4 + i] = zero + key[i];         \
-            memcpy(&start[12], COUNTERS + block, sizeof(T));                  \
-            start[13] = start[14] = start[15] = zero;                         \
-            memcpy(v, start, sizeof v);                                       \
-            TEN_DOUBLE_ROUNDS(v);                                             \
-            for (int i = 0; i < 16; i++) {                                    \
-                v[i] += start[i];                                             \
-                memcpy(out + i * BLOCKS + block, &v[i], sizeof(T));           \
-            }                                                                 \
-        }                                                                     \
+#define DEFINE_BATCH(NAME, TARGET, T)                                                              \
+    TARGET static void NAME(const uint32_t key[8], uint32_t out[BATCH_WORDS])                      \
+    {                                                                                              \
+        const int lanes = sizeof(T) / sizeof(uint32_t);                                            \
+        for (int block = 0; block < BLOCKS; block += lanes) {                                      \
+            const T zero = {0};                                                                    \
+            T start[16], v[16];                                                                    \
+            for (int i = 0; i < 4; i++) start[i] = zero + SIGMA[i];                                \
+            for (int i = 0; i < 8; i++) start[4 + i] = zero + key[i];                              \
+            memcpy(&start[12], COUNTERS + block, sizeof(T));                                       \
+            start[13] = start[14] = start[15] = zero;                                              \
+            memcpy(v, start, sizeof v);                                                            \
+            TEN_DOUBLE_ROUNDS(v);                                                                  \
+            for (int i = 0; i < 16; i++) {                                                         \
+                v[i] += start[i];                                                                  \
+                memcpy(out + i * BLOCKS + block, &v[i], sizeof(T));                                \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 #if defined(__GNUC__)
@@ -234,7 +231,8 @@ void dptk_chacha_init(dptk_chacha *c, const uint8_t key[32], uint64_t *words, si
 {
     buffer_init(&c->buffer, words, capacity, chacha_refill);
     for (int i = 0; i < 8; i++, key += 4)
-        c->key[i] = key[0] | (uint32_t)key[1] << 8 | (uint32_t)key[2] << 16 | (uint32_t)key[3] << 24;
+        c->key[i] =
+            key[0] | (uint32_t)key[1] << 8 | (uint32_t)key[2] << 16 | (uint32_t)key[3] << 24;
 }
 
 void dptk_chacha_wipe(dptk_chacha *c)

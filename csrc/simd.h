@@ -10,9 +10,10 @@
 #define DPTK_X86 1
 
 #define DPTK_AVX2_FEATURES(F, SEP) F("avx2") SEP F("bmi") SEP F("bmi2") SEP F("popcnt")
-#define DPTK_AVX512_FEATURES(F, SEP)                                \
-    F("avx2") SEP F("bmi") SEP F("bmi2") SEP F("popcnt")            \
-    SEP F("avx512f") SEP F("avx512bw") SEP F("avx512dq") SEP F("avx512vl")
+#define DPTK_AVX512_FEATURES(F, SEP)                                                               \
+    F("avx2")                                                                                      \
+    SEP F("bmi") SEP F("bmi2") SEP F("popcnt") SEP F("avx512f") SEP F("avx512bw")                  \
+        SEP F("avx512dq") SEP F("avx512vl")
 
 /* One string with commas in it: clang takes no second one. */
 #define DPTK_SAME(x) x

@@ -59,8 +59,8 @@ static inline double exponential(uint64_t word, double *error)
 {
     const double steps = 2.0 * (double)(int64_t)(~word >> 1);
     const double value = -log((steps + 1.0) * 0x1p-64);
-    *error = (steps < 0x1p52 ? 1.0 / steps : 0x1p-52) * (1.0 + 0x1p-9) + 0x1p-51
-           + LOG_ERROR * value;
+    *error =
+        (steps < 0x1p52 ? 1.0 / steps : 0x1p-52) * (1.0 + 0x1p-9) + 0x1p-51 + LOG_ERROR * value;
     return value;
 }
 
