@@ -6,7 +6,9 @@
  *   - arguments in this order: random words, inputs, sizes, numbers, scratch,
  *     outputs.
  *   - C knows scales, Python knows epsilon.
- *   - what is "assumed" is checked by the caller and not again here.
+ *   - a contract has a line for each argument; what it says of an input is for
+ *     the caller to check, and is not checked again here.
+ *   - error_factor is 1; tests widen all error bounds with more.
  *   - the return value is a status; outputs mean nothing unless it is DPTK_OK.
  */
 #ifndef DPTK_H
@@ -132,6 +134,11 @@ typedef struct dptk_column {
  * b : b ^ INT64_MAX. NaN has no key. */
 
 /* Keys of elements [first, first + count) of the column.
+ *
+ *   col          the scores
+ *   first, count a range within [0, col->n)
+ *   keys         out: count of them
+ *
  * Returns DPTK_NAN if one of them is NaN. Cost: one pass. */
 int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys);
 
@@ -139,10 +146,15 @@ int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
 
 /* The m largest elements, in descending order, equal ones by index ascending.
  *
- * Assumed: 1 <= m <= col->n; scratch holds dptk_cut_scratch(col->n, m) words.
+ *   col       the scores
+ *   m         how many, 1 <= m <= col->n
+ *   scratch   dptk_cut_scratch(col->n, m) words
+ *   keys      out: m keys
+ *   index     out: m indices
+ *   negative  out: 1 if any score is < 0 (never for an unsigned column, though
+ *             its 64-bit keys may be; -0.0 is not < 0)
+ *
  * Equivalent: order = np.lexsort((np.arange(n), -keys))[:m]
- * Outputs: keys[m], index[m], and *negative = 1 if any score is < 0 (never for
- * an unsigned column, though its 64-bit keys may be; -0.0 is not < 0).
  * Returns DPTK_NAN if any score is NaN.
  * Cost: about one pass; never more than O(n + m) steps whatever the data. */
 size_t dptk_cut_scratch(size_t n, size_t m);
@@ -152,8 +164,12 @@ int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch, int64_t *keys, 
 /* Counts of counts: how many elements have each key in [0, span); and unless
  * copy is NULL, the keys in 16 bits, those past them as 32,767.
  *
- * Assumed: table holds span words, scratch dptk_count_keys_scratch(span); with a
- * copy, no key is negative.
+ *   col      the scores; with a copy, no key is negative
+ *   span     where the table ends
+ *   scratch  dptk_count_keys_scratch(span) words
+ *   table    out: span words
+ *   copy     out: col->n of them, or NULL
+ *
  * Equivalent: table = np.bincount(keys[(keys >= 0) & (keys < span)], minlength=span)
  *             copy[:] = np.minimum(keys, 32767)
  * Returns DPTK_NAN if any score is NaN.
@@ -173,7 +189,11 @@ enum { DPTK_GUMBEL, DPTK_EXPONENTIAL, DPTK_LAPLACE, DPTK_GAUSSIAN, DPTK_UNIFORM 
  * the standard normal, the uniform one lies in (-2, 0), as a number that is added
  * to all noises changes no order and this one leaves the largest near 0.
  *
- * Assumed: 0 < s < INFINITY, s_error >= 0.
+ *   noise    a law
+ *   s        0 < s < INFINITY
+ *   s_error  at least 0
+ *   error    out: an absolute error bound
+ *
  * Cost: 10 to 100 ns. */
 double dptk_noise(int noise, double s, double s_error, double *error);
 
@@ -228,17 +248,25 @@ typedef struct dptk_race_scratch {
 /* The k items with the largest score/scale + noise, in descending order, cut
  * short by the stopper.
  *
- * Assumed: k >= 1; 0 < scale finite; without offsets the head is the m largest
- * of all items in descending order (ties by index), with offsets there is no
- * tail and the order is free; tail scores are not NaN.
+ *   rng           the words
+ *   field         without offsets the head is the m largest of all items in descending
+ *                 order (ties by index); with offsets there is no tail and the order is
+ *                 free; tail scores are not NaN
+ *   k             how many, at least 1
+ *   scale         of the noise: 0 < scale finite
+ *   noise         a law
+ *   error_factor  see above
+ *   scratch       working memory
+ *   item          out: k items; the stopper is DPTK_STOP and counts
+ *   value         out: unless NULL, value[2 i] and value[2 i + 1] are bounds of v of
+ *                 item[i], less that of the first key (or of the stopper's, without a
+ *                 head) without noise
+ *   picked        out: how many items there are
+ *
  * Equivalent: v = key/scale + offset + noise; order = argsort(-v)[:k]
  * Words: one for each block in order (head, tail, stopper with noise); then for each
  * block that leads, those of a uniform integer (rejection), and one for its
  * next order statistic if items remain.
- * error_factor: 1; tests widen the error bounds with more.
- * Outputs: item[k] and *picked; the stopper is DPTK_STOP and counts. Unless value
- * is NULL, value[2 i] and value[2 i + 1] are bounds of v of item[i], less that of
- * the first key (or of the stopper's, without a head) without noise.
  * Returns DPTK_UNDECIDED if an order cannot be certified in doubles.
  * Cost: O((blocks + seen) log), seen about k times a small constant. */
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
@@ -248,8 +276,12 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
 /* k picks, one after the other: each is the item with the largest score/scale +
  * noise of those not yet picked, with fresh noise for every pick.
  *
- * Assumed: as for dptk_race, and 1 <= k <= the number of items, no offsets, no
- * stopper, capacity >= k. left holds 2 m words.
+ *   rng, field, k, scale, noise, error_factor
+ *            as for dptk_race; k at most the number of items, no offsets, no stopper
+ *   scratch  working memory, of a capacity of at least k
+ *   left     scratch: 2 m words
+ *   item     out: k items
+ *
  * Equivalent: k times: v = key/scale + noise of the items left; i = argmax(v);
  * pick i and take it out. With Gumbel noise that has the law of dptk_race, with
  * no other noise.
@@ -274,13 +306,19 @@ typedef struct dptk_stair {
 /* The logarithm of the number of integer sequences 0 <= x_1 <= ... <= x_k with
  * x_i <= bound[i], and an absolute error bound.
  *
- * Assumed: k >= 1; bound not falling, 0 <= bound[i] < 2^52; scratch holds
- * dptk_paths_scratch(k, rows) doubles, stair k of them.
+ *   bound      k integers, not falling, 0 <= bound[i] < 2^52
+ *   k          at least 1
+ *   rows       1: scratch + (k + 1) (s + 1) will be the row below stair s, from placed on,
+ *              as the next stair takes it: tilted, times a factor of its own
+ *   scratch    dptk_paths_scratch(k, rows) doubles
+ *   stair      out: the stairs from the lowest up; room for k
+ *   stairs     out: how many there are
+ *   log_count  out: the logarithm
+ *   error      out: its error bound
+ *
  * Equivalent, for each distinct height of bound + 1, g above the one before:
  *   F = [sum(F[i] * comb(g + j - i - 1, j - i) for i in range(j + 1)) for j in range(k + 1)],
  *   F[j] = 0 for j < placed; at the end log(F[k])
- * With rows = 1, scratch + (k + 1) (s + 1) is the row below stair s, from placed on,
- * as the next stair takes it: tilted, times a factor of its own.
  * Returns DPTK_UNDECIDED if doubles can't tell (k beyond about 1,000).
  * Cost: at most k^3 / 6 multiplications. */
 size_t dptk_paths_scratch(size_t k, int rows);
@@ -288,13 +326,24 @@ int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_s
                size_t *stairs, double *log_count, double *error);
 
 /* t[m] = C(g + m - 1, m) theta^m 2^-exponent for m < n: the weight of a stair of
- * height g that takes m numbers. Relative error 3 m 2^-53. Returns their sum. */
+ * height g that takes m numbers. Relative error 3 m 2^-53.
+ *
+ *   t         out: n weights
+ *   n         at least 1
+ *   g         the height, at least 1
+ *   theta     the tilt, in (0, 1)
+ *   exponent  out: of two
+ *
+ * Returns their sum. */
 double dptk_stair_weights(double *t, size_t n, int64_t g, double theta, int *exponent);
 
 /* The number of those sequences modulo a prime p.
  *
- * Assumed: as above; k < p, 2^53 < p < 2^61; scratch holds
- * dptk_paths_mod_scratch(k) words.
+ *   bound, k  as for dptk_paths
+ *   p         2^53 < p < 2^61, k < p
+ *   scratch   dptk_paths_mod_scratch(k) words
+ *   residue   out
+ *
  * Cost: at most k^3 / 6 products of 64 bits. */
 size_t dptk_paths_mod_scratch(size_t k);
 void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
@@ -328,8 +377,15 @@ size_t dptk_joint_scratch(size_t k, int sequence);
  * randomness: it changes the cost of a draw, never its law. log_unit is the
  * logarithm of what a weight of 2^52 stands for.
  *
- * Assumed: 1 <= k <= end[n - 1] < 2^52; 0 < scale finite; differences of scores
- * finite. Outputs: block[DPTK_JOINT_BLOCKS], *blocks, *log_unit.
+ *   groups    the scores: fewer than 2^52, differences finite
+ *   k         how many to pick, 1 <= k <= end[n - 1]
+ *   scale     of a loss: 0 < scale finite
+ *   sequence  1: sequences in place of sets
+ *   scratch   dptk_joint_scratch(k, sequence) words
+ *   block     out: room for DPTK_JOINT_BLOCKS
+ *   blocks    out: how many there are
+ *   log_unit  out
+ *
  * Returns DPTK_UNDECIDED if the numbers of sets are beyond doubles.
  * Cost: some 30 counts of paths (k steps each for sequences). */
 int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
@@ -340,11 +396,19 @@ int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int s
  * probability proportional to exp(-max_i (c_i - c_(rank[i])) / scale). Those of
  * a set come in no order. Which of equal scores a rank stands for is free.
  *
+ *   rng           the words
+ *   groups, k, scale, sequence
+ *                 as for dptk_joint_envelope
+ *   error_factor  see above
+ *   block, blocks, log_unit
+ *                 the envelope
+ *   scratch       dptk_joint_scratch(k, sequence) words
+ *   rank          out: k ranks
+ *
  * Words: for each proposal those of a uniform integer (the block), one for tau
- * unless the block is the last, one to accept; then for a set, from the top stair down, one for each but the
- * lowest and those of a uniform subset, for a sequence those of k
- * uniform integers.
- * error_factor: 1; tests widen the error bounds with more.
+ * unless the block is the last, one to accept; then for a set, from the top stair
+ * down, one for each but the lowest and those of a uniform subset, for a sequence
+ * those of k uniform integers.
  * Returns DPTK_UNDECIDED if a decision cannot be certified in doubles. */
 int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale, int sequence,
                double error_factor, const dptk_joint_block *block, size_t blocks, double log_unit,
@@ -355,12 +419,17 @@ int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
 /* The items that have given ranks among all by score, where those of equal score
  * may stand in for one another.
  *
- * Assumed: k different ranks, each below col->n, uniform among those of equal
- * score; head holds the items of ranks 0 .. m - 1, equal scores by index; groups
- * are those of the column, whose keys are right for all but the head, and there
- * no smaller than the head's last; if m < col->n the groups' keys are all in
- * use. col is not read if all ranks are below m. scratch holds
- * dptk_items_scratch(k) words.
+ *   rng      the words
+ *   rank     k different ones below col->n, uniform among those of equal score
+ *   groups   the column's; if m < col->n all its keys are in use
+ *   head     the items of ranks 0 .. m - 1, equal scores by index
+ *   m        size of the head, at least 1
+ *   col      the scores: right for all but the head, and there no smaller than the
+ *            head's last; not read if all ranks are below m
+ *   k        how many ranks
+ *   scratch  dptk_items_scratch(k) words
+ *   item     out: k items
+ *
  * Equivalent: item = np.lexsort((np.arange(n), -column))[rank]; but past the head,
  * in a group of at least n / 4096 (rounded down), uniform ones in place of that order.
  * Words: for each such rank in turn those of uniform integers below n, until one
@@ -378,13 +447,17 @@ enum { DPTK_DISCRETE_LAPLACE, DPTK_DISCRETE_GAUSSIAN };
 /* n independent integers of a discrete law, the scale taken as the exact number
  * it is.
  *
- * Assumed: 2^-50 <= scale <= 2^50.
+ *   rng           the words
+ *   n             how many
+ *   scale         2^-50 <= scale <= 2^50
+ *   noise         DPTK_DISCRETE_LAPLACE or DPTK_DISCRETE_GAUSSIAN
+ *   error_factor  see above
+ *   out           out: n integers, each below 2^54 in size
+ *
  * Equivalent: Laplace: floor(scale * E1) - floor(scale * E2) of standard
  * exponentials. Gaussian: y of that at scale t = floor(scale) + 1, again and again until
  * E3 > (|y| - scale**2 / t)**2 / (2 * scale**2).
  * Words: one for each E in this order; E3 is drawn after each y.
- * error_factor: 1; tests widen the error bounds with more.
- * Outputs: out[n], each below 2^54 in size.
  * Returns DPTK_UNDECIDED if a whole part or a comparison cannot be certified in
  * doubles: with probability about scale / 2^47 a variate.
  * Cost: n times two or about five logarithms. */
@@ -406,16 +479,21 @@ typedef struct dptk_tests {
 
 /* Test queries from *tested on, until n are tested or `hits` of them have hit.
  *
- * Assumed: queries and offset are finite, scales finite and > 0 (the threshold's
- * may be 0: no noise on it); hit has n places.
+ *   rng           the words
+ *   tests         queries and offset are finite, scales finite and > 0 (the threshold's
+ *                 may be 0: no noise on it)
+ *   n             how many queries there are
+ *   hits          stop after this many
+ *   error_factor  see above
+ *   tested        in: how many are tested already; out: how many are now
+ *   hit           out: room for n, those tested are filled in
+ *
  * Equivalent: noisy = query[i] + query_scale * laplace[i]
  *             hit[i] = (noisy > base + offset + threshold_scale * laplace_0) == above
  * Words: one a query. Bit 0 is the sign of a noise (1: negative), the other 63
  * the first of the U of its size -ln(1 - U).
- * error_factor: 1; tests widen the error bounds with more.
- * Outputs: hit[i] for those tested, and *tested, how many are. After any status
- * but DPTK_OK the run can go on from there; with DPTK_UNDECIDED the word of
- * query *tested has not been read.
+ * After any status but DPTK_OK the run can go on from *tested; with DPTK_UNDECIDED
+ * the word of query *tested has not been read.
  * Cost: one pass; a logarithm only for queries near the threshold. */
 int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t hits,
                        double error_factor, size_t *tested, uint8_t *hit);
@@ -426,14 +504,18 @@ int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t 
  * with cell = range / m: the worst hockey-stick divergence at e^x over all
  * adaptive choices of steps whose loss lies in some [t - range, t].
  *
- * Assumed: steps >= 1; m a power of two, at least DPTK_ADAPTIVE_BLOCK and at most
- * DPTK_ADAPTIVE_MAX_CELLS; 0 < range <= 8; floor >= 1e-280; and delta(x) <=
- * floor is known for x >= capacity * cell. scratch holds
- * dptk_adaptive_scratch(m, capacity) doubles and out capacity of them.
+ *   steps     at least 1
+ *   m         cells a range: a power of two, DPTK_ADAPTIVE_BLOCK to DPTK_ADAPTIVE_MAX_CELLS
+ *   capacity  how many places there are: delta(x) <= floor is known past them
+ *   range     of the losses of a step: 0 < range <= 8
+ *   floor_    at least 1e-280
+ *   scratch   dptk_adaptive_scratch(m, capacity) doubles
+ *   out       out: room for capacity; every value is at least floor
+ *   n_out     out: how many there are; past them delta <= floor
+ *
  * Equivalent: v[1] = expm1((x - range) / 2)**2 / -expm1(-range), then steps - 1
  * times v = max over t in [0, range] of P(t) v(x - t) + (1 - P(t)) v(x - t + range),
  * P(t) = expm1(t - range) / expm1(-range), v linear in e^x between places.
- * Outputs: out[0..*n), every value at least floor; past them delta <= floor.
  * The floor costs no more than itself: out exceeds what floor = 0 gives by at
  * most floor (and the rounding charge).
  * Cost: about steps * n * m / 4 evaluations. */
