@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dptopk import _core
-from dptopk.reference.paths import count, primes, rows
+from dptopk.reference.paths import bits, count, primes, rows
 
 
 def error_of(bound):
@@ -60,6 +60,21 @@ def test_by_hand():
 @given(staircases(40))
 def test_residues_are_the_integers(bound):
     assert count(bound) == rows(bound)[-1].ways[len(bound)]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(staircases(60))
+def test_the_count_fits_its_bits(bound):
+    """By integers, which share nothing with the residues; and few bits are to spare."""
+    needed = rows(bound)[-1].ways[len(bound)].bit_length()
+    assert needed <= bits(bound) <= needed + 5 + 2 * math.log2(len(bound)) * len(set(bound))
+
+
+def test_the_kernel_is_not_asked_how_many_residues_it_takes(monkeypatch):
+    bound = [3 * i * i for i in range(30)]
+    expected = rows(bound)[-1].ways[30]
+    monkeypatch.setattr(_core, "paths", lambda bound: (0.0, 0.0))
+    assert count(bound) == expected
 
 
 def test_counting_on_a_grid():

@@ -7,6 +7,7 @@ residues modulo primes and the Chinese remainder theorem.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -95,12 +96,7 @@ def count(bound: Sequence[int]) -> int:
     3
     """
     array = np.asarray(bound, np.int64)
-    # No fewer than there are: what doubles say for certain, or all below the last bound.
-    known = _core.paths(array)
-    if known is not None:
-        most = 1 << (int((known[0] + known[1]) / math.log(2)) + 2)
-    else:
-        most = math.comb(int(array[-1]) + array.size, array.size)
+    most = 1 << bits(bound)
     total, modulus = 0, 1
     for prime in primes():
         if modulus > most:
@@ -109,6 +105,50 @@ def count(bound: Sequence[int]) -> int:
         total += modulus * ((residue - total) * pow(modulus, -1, prime) % prime)
         modulus *= prime
     raise AssertionError("primes never end")
+
+
+def bits(bound: Sequence[int]) -> int:
+    """Return a number of bits that the number of paths surely fits in, and few more.
+
+    Give each number between two stairs a weight theta in (0, 1) that doesn't rise from
+    stair to stair. A path keeps under its stairs, so its weight is at least the product
+    of theta(bound[i]); and the weights of all multisets, on any path, sum up to the
+    product of (1 - theta)^-gap. Their quotient is therefore no less than the number of
+    paths. It is least for theta = slope / (1 + slope) along the least concave line above
+    the corners of the stairs.
+
+    Parameters
+    ----------
+    bound : sequence of int, shape (k,)
+        As in `count`.
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> from dptopk.reference.paths import bits, count
+    >>> bits([5] * 10), count([5] * 10).bit_length()
+    (17, 12)
+    """
+    # Corners (height, placed) of the least concave line above all: steepest pieces first.
+    line = [(0, 0)]
+    for placed, most in enumerate(bound, 1):
+        corner = (int(most) + 1, placed)
+        while line[-1][0] == corner[0] or (len(line) > 1 and not _bends(line[-2], line[-1], corner)):
+            line.pop()
+        line.append(corner)
+    log_2 = 0.0
+    for (left, below), (right, placed) in itertools.pairwise(line):
+        gap, run = right - left, placed - below
+        log_2 += gap * math.log1p(run / gap) + run * math.log1p(gap / run)
+    return math.ceil(log_2 / math.log(2) * (1 + 1e-9)) + 1  # 1e-9: what floats lose
+
+
+def _bends(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
+    """Tell whether the line from a to b rises more steeply than the one from b to c."""
+    return (b[1] - a[1]) * (c[0] - b[0]) > (c[1] - b[1]) * (b[0] - a[0])
 
 
 def primes() -> Iterator[int]:
