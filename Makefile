@@ -37,6 +37,8 @@ lint: .venv/dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 tests/test_typing.py
+	$(BIN)/stubtest dptopk._core --mypy-config-file pyproject.toml --ignore-disjoint-bases \
+		--allowlist tests/typing/stubtest.txt --concise
 	$(CC) -std=c11 -O2 -Wall -Wextra -Wshadow -Werror -fsyntax-only csrc/*.c
 
 # The sanitised extension stands in a copy of the package that goes first on the path.

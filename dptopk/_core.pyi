@@ -1,6 +1,6 @@
 """Types of the extension module."""
 
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,8 +27,9 @@ class Source:
     def fresh(self, count: int) -> npt.NDArray[np.uint64]: ...
     def read(self, count: int) -> npt.NDArray[np.uint64]: ...
 
+@final
 class TapeSource(Source):
-    def __init__(self, words: npt.ArrayLike) -> None: ...
+    def __new__(cls, words: npt.ArrayLike) -> TapeSource: ...
 
 class BufferedSource(Source):
     @property
@@ -36,12 +37,14 @@ class BufferedSource(Source):
     @property
     def address(self) -> int: ...
 
+@final
 class SecureSource(BufferedSource): ...
 
 def forked() -> None: ...
 
+@final
 class GeneratorSource(BufferedSource):
-    def __init__(self, generator: np.random.Generator) -> None: ...
+    def __new__(cls, generator: np.random.Generator) -> GeneratorSource: ...
 
 # ---- keys.c
 def keys(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]: ...
@@ -89,15 +92,15 @@ def paths_mod(bound: npt.NDArray[np.int64], prime: int) -> int: ...
 
 # ---- joint.c
 class Joint:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         key: npt.NDArray[np.int64],
         end: npt.NDArray[np.int64],
         k: int,
         scale: float,
         sequence: bool,
         real: bool,
-    ) -> None: ...
+    ) -> Joint: ...
     def envelope(self) -> tuple[list[tuple[float, float, int, bool]], float] | None: ...
     def draw(self, source: Source) -> npt.NDArray[np.int64] | None: ...
 
