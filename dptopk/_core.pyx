@@ -39,8 +39,7 @@ def simd_set(int level):
 # ---- rng.c
 #
 # A kernel reads words through `source.rng`. Its caller says claim() or begin(),
-# runs it, and after DPTK_TAPE_END says extend(), rewind() and runs it again. The
-# words of a call stay readable, for a replay, until end() or the next begin().
+# and runs it as long as again() says so. The words of a call stay readable, for a replay, until end() or the next begin().
 
 # Words a source holds before its tape must be lengthened (8 KiB).
 cdef enum:
@@ -276,6 +275,15 @@ cdef class SecureSource(BufferedSource):
         return np.frombuffer(os_random(8 * count), dtype=np.uint64).copy()
 
 
+cdef bint again(Source source, int status) except -1:
+    """Whether to run a kernel again: from its first word, on a longer tape."""
+    if status != DPTK_TAPE_END:
+        return False
+    source.extend()
+    source.rewind()
+    return True
+
+
 cdef struct bitgen:
     # The head of numpy/random/bitgen.h, which is stable and public; declared
     # here so that the build does not need NumPy.
@@ -487,7 +495,8 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     """Return the items picked as an int64 array, or None if undecided: dptk_race.
 
     `stop` is 0, 1 for a stopper with noise, or FIXED for one without. `valued` returns a
-    pair: the items, and a row each of bounds of their noisy scores. `fresh` draws the noise anew for every pick, without offset and stop: dptk_race_afresh.
+    pair: the items, and a row each of bounds of their noisy scores. `fresh` draws the noise
+    anew for every pick, without offset and stop: dptk_race_afresh.
     """
     cdef dptk_field field
     cdef Py_buffer view
@@ -539,7 +548,6 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
             if status == DPTK_SCRATCH:
                 allocate(&scratch, capacity, fresh)
                 capacity *= 4
-            source.rewind()
             if keep_gil:
                 status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
                              &item[0], value, &picked)
@@ -547,9 +555,9 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
                 with nogil:
                     status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
                                  &item[0], value, &picked)
-            if status == DPTK_TAPE_END:
-                source.extend()
-            elif status != DPTK_SCRATCH:
+            if status == DPTK_SCRATCH:
+                source.rewind()
+            elif not again(source, status):
                 break
     finally:
         free(scratch.block)
@@ -669,14 +677,12 @@ cdef class Joint:
         ranks = np.empty(self.k, dtype=np.int64)
         rank = ranks
         while True:
-            source.rewind()
             with nogil:
                 status = dptk_joint(source.rng, &self.groups, self.k, self.scale, self.sequence,
                                     factor, self.block, self.blocks, self.log_unit, self.scratch,
                                     &rank[0])
-            if status != DPTK_TAPE_END:
+            if not again(source, status):
                 return ranks if status == DPTK_OK else None
-            source.extend()
 
 
 # ---- items.c
@@ -700,13 +706,11 @@ def items(Source source, const int64_t[::1] rank, const int64_t[::1] key, const 
     try:
         scratch = scratch_words(dptk_items_scratch(k))
         while True:
-            source.rewind()
             with nogil:
                 status = dptk_items(source.rng, &rank[0], &groups, &head[0], m, &col, k, scratch,
                                     &out[0])
-            if status != DPTK_TAPE_END:
+            if not again(source, status):
                 return picks
-            source.extend()
     finally:
         free(scratch)
         if column is not None:
@@ -728,15 +732,13 @@ def discrete(Source source, size_t n, double scale, int noise):
         return values
     out = values
     while True:
-        source.rewind()
         if n < KEEP_GIL:
             status = dptk_discrete(source.rng, n, scale, noise, factor, &out[0])
         else:
             with nogil:
                 status = dptk_discrete(source.rng, n, scale, noise, factor, &out[0])
-        if status != DPTK_TAPE_END:
+        if not again(source, status):
             break
-        source.extend()
     return values if status == DPTK_OK else None
 
 

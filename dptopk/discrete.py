@@ -100,8 +100,7 @@ def add_noise(
     try:
         drawn = _core.discrete(source, values.size, scale, _core.DISCRETE[noise])
         if drawn is None:
-            source.rewind()
-            tape = Tape(source.read, source.fresh)
+            tape = Tape.replay(source)
             integers = exact.sample(tape, values.size, scale=scale, noise=noise)
         elif _wraps(values):
             integers = drawn.tolist()

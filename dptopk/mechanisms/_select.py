@@ -218,8 +218,7 @@ def select_from(
             fresh,
         )
     if picks is None:
-        source.rewind()
-        tape = exact.Tape(source.read, source.fresh)
+        tape = exact.Tape.replay(source)
         field = exact_field(head, offsets=offsets, stop=stop)
         replay = exact.race_afresh if fresh else exact.race
         picks = np.array(replay(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)

@@ -285,14 +285,13 @@ def _ranks(field: _Field, source: _core.Source, *, k: int, scale: float, output:
     ranks = drawing.draw(source)
     if ranks is not None:
         return ranks
-    source.rewind()
     values, ends = field.values, field.ends.tolist()
     known = drawing.envelope()
     if known is not None:
         blocks, log_unit = [exact.Block(*block) for block in known[0]], known[1]
     else:
         blocks, log_unit = exact.envelope(values, ends, k=k, scale=scale, output=output)
-    tape = Tape(source.read, source.fresh)
+    tape = Tape.replay(source)
     return np.array(
         exact.sample(
             tape, values, ends, k=k, scale=scale, output=output, blocks=blocks, log_unit=log_unit

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
+from dptopk._core import Source
 from dptopk.reference.gaussian import quantile
 from dptopk.reference.interval import Interval
 
@@ -40,6 +41,12 @@ class Tape:
     def __init__(self, read: Words, fresh: Words):
         self._read = read
         self._fresh = fresh
+
+    @classmethod
+    def replay(cls, source: Source) -> Tape:
+        """Return the words of a source's call once more, from the first."""
+        source.rewind()
+        return cls(source.read, source.fresh)
 
     def word(self) -> int:
         """Return the next word."""
