@@ -136,7 +136,9 @@ def bits(bound: Sequence[int]) -> int:
     line = [(0, 0)]
     for placed, most in enumerate(bound, 1):
         corner = (int(most) + 1, placed)
-        while line[-1][0] == corner[0] or (len(line) > 1 and not _bends(line[-2], line[-1], corner)):
+        while line[-1][0] == corner[0] or (
+            len(line) > 1 and not _bends(line[-2], line[-1], corner)
+        ):
             line.pop()
         line.append(corner)
     log_2 = 0.0
