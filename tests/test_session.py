@@ -16,7 +16,7 @@ import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.accounting import METHODS, step_epsilon, total_epsilon
 from dptopk.budget.terms import Remaining
-from dptopk.mechanisms.limited_domain import draw, plan_of
+from dptopk.mechanisms.limited_domain import steps_limited_domain
 from dptopk.mechanisms.table import MECHANISMS
 
 CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
@@ -65,9 +65,9 @@ def test_a_call_draws_at_the_terms_of_the_session():
     s = session()
     terms = s.terms
     release = s.limited_domain(CLEAR, k=3, k_bar=2 + 1, max_items_per_user=2, rng=SeededRng(3))
-    plan = plan_of(CLEAR, k=3, k_bar=3, max_items_per_user=2)
-    bare = draw(plan, step=terms.epsilon_step, delta=terms.delta_threshold,
-                cost=release.cost, rng=SeededRng(3))  # fmt: skip
+    steps = steps_limited_domain(CLEAR, k=3, k_bar=3, max_items_per_user=2)
+    plan = steps.at(terms.epsilon_step, terms.delta_threshold, release.cost)
+    bare = plan.draw(SeededRng(3))
     assert release == bare
     assert release.parameters["epsilon_step"] == terms.epsilon_step
     assert release.parameters["delta_threshold"] == terms.delta_threshold

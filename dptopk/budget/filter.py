@@ -23,10 +23,9 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dptopk._types import KBar
 from dptopk._validate import integer, positive, probability
@@ -35,8 +34,11 @@ from dptopk.accounting.inverse import largest
 from dptopk.budget.exact import exact, told_apart
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts
-from dptopk.mechanisms import limited_domain, peel
-from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._plan import Steps
+from dptopk.mechanisms.joint import steps_joint
+from dptopk.mechanisms.limited_domain import steps_limited_domain
+from dptopk.mechanisms.noisy_max import steps_noisy_max
+from dptopk.mechanisms.peel import steps_peel
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, check_rng
 from dptopk.rounding import below, down
@@ -215,21 +217,11 @@ class Filter:
         RandomnessError
             If there is no secure source of random bits; nothing is charged.
         """
-        if self._pure:
-            raise ValueError("limited_domain needs a filter with delta > 0")
-        step, price = self._step(epsilon_step)
         probability("delta_threshold", delta_threshold, zero=False)
-        delta = exact(delta_threshold)
-        plan = limited_domain.plan_of(
+        steps = steps_limited_domain(
             counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
         )
-
-        def draw() -> Release:
-            return limited_domain.draw(
-                plan, step=step, delta=down(delta), cost=self._cost_of_call, rng=rng
-            )
-
-        return self._run(draw, price, plan.steps, int(plan.private_k_bar), delta, rng)
+        return self._run(steps, epsilon_step, exact(delta_threshold), rng)
 
     def peel(
         self,
@@ -262,14 +254,79 @@ class Filter:
         UnknownDomainError
             If the items were read off the data.
         """
-        step, price = self._step(epsilon_step)
-        plan = peel.plan_of(counts, k=k, sensitivity=sensitivity, monotone=monotone)
-        peel.scale_in(plan, step)
+        steps = steps_peel(counts, k=k, sensitivity=sensitivity, monotone=monotone)
+        return self._run(steps, epsilon_step, Fraction(0), rng)
 
-        def draw() -> Release:
-            return peel.draw(plan, step=step, cost=self._cost_of_call, rng=rng)
+    def joint(
+        self,
+        counts: Counts,
+        *,
+        k: int,
+        epsilon_step: Any,
+        output: Literal["set", "sequence"] = "set",
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+    ) -> Release:
+        """Pick k items at once over the full domain: one bounded-range step, whatever k.
 
-        return self._run(draw, price, plan.k, 0, Fraction(0), rng)
+        Parameters
+        ----------
+        counts, k, output, sensitivity, monotone, rng
+            As in `dptopk.joint`.
+        epsilon_step : float, Decimal or Fraction
+            Its epsilon.
+
+        Returns
+        -------
+        Release
+            Its cost is that of the whole filter, once for all its calls.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+        """
+        steps = steps_joint(counts, k=k, output=output, sensitivity=sensitivity, monotone=monotone)
+        return self._run(steps, epsilon_step, Fraction(0), rng)
+
+    def noisy_max(
+        self,
+        counts: Counts,
+        *,
+        epsilon_step: Any,
+        largest: bool = True,
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+    ) -> Release:
+        """Pick the item with the largest or least noisy score: one bounded-range step.
+
+        With Gumbel noise; for a pick by other noise `charge` its epsilon.
+
+        Parameters
+        ----------
+        counts, largest, sensitivity, monotone, rng
+            As in `dptopk.noisy_max`.
+        epsilon_step : float, Decimal or Fraction
+            Its epsilon.
+
+        Returns
+        -------
+        Release
+            Its cost is that of the whole filter, once for all its calls.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+        """
+        steps = steps_noisy_max(counts, largest=largest, sensitivity=sensitivity, monotone=monotone)
+        return self._run(steps, epsilon_step, Fraction(0), rng)
 
     def charge(self, epsilon: Any) -> float:
         """Pay for any pure DP mechanism that you are about to run yourself.
@@ -305,30 +362,23 @@ class Filter:
         self._reserve(price if self._pure else price**2 / 2, Fraction(0))
         return down(price)
 
-    def _step(self, epsilon_step: Any) -> tuple[float, Fraction]:
-        positive("epsilon_step", epsilon_step)
-        step = exact(epsilon_step)
-        scale_of(down(step))  # refuses one too small for any noise
-        return down(step), self._price(step)
-
     def _price(self, step: Fraction) -> Fraction:
         """Return what a bounded-range step costs."""
         return step if self._pure else step**2 / 8
 
-    def _run(
-        self,
-        draw: Callable[[], Release],
-        price: Fraction,
-        steps: int,
-        extra: int,
-        delta: Fraction,
-        rng: Any,
-    ) -> Release:
+    def _run(self, steps: Steps, epsilon_step: Any, delta: Fraction, rng: Rng | None) -> Release:
+        """Check, charge, draw, give back: in this order."""
+        positive("epsilon_step", epsilon_step)
+        step = exact(epsilon_step)
+        if steps.thresholds and self._pure:
+            raise ValueError("a noisy threshold needs a filter with delta > 0")
+        plan = steps.at(down(step), down(delta), self._cost_of_call)
         check_rng(rng)
-        self._reserve(steps * price, delta)
-        released = draw()
+        price = self._price(step)
+        self._reserve(steps.most * price, delta)
+        released = plan.draw(rng)
         with self._lock:
-            self._left += (steps - released.outcomes - extra) * price
+            self._left += (steps.most - steps.taken(released)) * price
         return released
 
     def _reserve(self, price: Fraction, delta: Fraction) -> None:

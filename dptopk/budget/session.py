@@ -6,19 +6,18 @@ fixed from the total; `dptopk.budget.terms` has its guarantee.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sized
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from dptopk._types import KBar, Method
-from dptopk._validate import boolean, integer, positive
+from dptopk._validate import integer
 from dptopk.accounting.compositions import basic
-from dptopk.budget.account import Account, ProcessAccount
+from dptopk.budget.account import Account, ProcessAccount, check
+from dptopk.budget.calls import call_of, largest_k, steps_in
 from dptopk.budget.terms import ACCOUNTINGS, Remaining, Spent, Terms
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts
-from dptopk.mechanisms import limited_domain, peel
+from dptopk.mechanisms._plan import Steps
 from dptopk.mechanisms.table import refused_by_session
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, check_rng
@@ -199,38 +198,8 @@ class Session:
         RandomnessError
             If there is no secure source of random bits; nothing is charged.
         """
-        call: dict[str, Any] = {"mechanism": "limited_domain", "k": _k(k)}
-        call["k_bar"] = (
-            k_bar if k_bar is None or isinstance(k_bar, str) else integer("k_bar", k_bar)
-        )
-        call["max_items_per_user"] = (
-            None
-            if max_items_per_user is None
-            else integer("max_items_per_user", max_items_per_user)
-        )
-        terms = self._terms
-
-        def plan(k: int) -> limited_domain.Plan:
-            plan = limited_domain.plan_of(
-                counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
-            )
-            self._account.check_labels(plan.histogram)
-            return plan
-
-        def draw(plan: limited_domain.Plan) -> Release:
-            return limited_domain.draw(
-                plan,
-                step=terms.epsilon_step,
-                delta=terms.delta_threshold,
-                cost=self._cost_of_call,
-                rng=rng,
-            )
-
-        extra = int(isinstance(k_bar, str))
-        most = [m for m in (call["k_bar"], getattr(counts, "k_bar", None)) if isinstance(m, int)]
-        return self._run(
-            call, plan, draw, most=most, extra=extra, calls=1, rng=rng, request_id=request_id
-        )
+        call = call_of("limited_domain", k=k, k_bar=k_bar, max_items_per_user=max_items_per_user)
+        return self._run(call, counts, rng, request_id)
 
     def peel(
         self,
@@ -278,40 +247,143 @@ class Session:
         >>> session.remaining
         Remaining(outcomes=18, calls=5)
         """
-        call: dict[str, Any] = {"mechanism": "peel", "k": _k(k)}
-        call["sensitivity"] = positive("sensitivity", sensitivity, toward=math.inf)
-        call["monotone"] = None if monotone is None else boolean("monotone", monotone)
-        step = self._terms.epsilon_step
+        call = call_of("peel", k=k, sensitivity=sensitivity, monotone=monotone)
+        return self._run(call, counts, rng, request_id)
 
-        def plan(k: int) -> peel.Plan:
-            plan = peel.plan_of(counts, k=k, sensitivity=sensitivity, monotone=monotone)
-            peel.scale_in(plan, step)  # refuses a scale past the range of floats
-            if plan.scores.histogram is not None:
-                self._account.check_labels(plan.scores.histogram)
-            return plan
+    def joint(
+        self,
+        counts: Counts,
+        *,
+        k: int,
+        output: Literal["set", "sequence"] = "set",
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+        request_id: str | None = None,
+    ) -> Release:
+        """Pick k items at once over the full domain, at one outcome of the session and no call.
 
-        def draw(plan: peel.Plan) -> Release:
-            return peel.draw(plan, step=step, cost=self._cost_of_call, rng=rng)
+        The joint exponential mechanism is one bounded-range step, whatever k: as
+        accurate as its epsilon_step allows.
 
-        most = [len(counts)] if isinstance(counts, Sized) else []
-        return self._run(
-            call, plan, draw, most=most, extra=0, calls=0, rng=rng, request_id=request_id
+        Parameters
+        ----------
+        counts, k, output, sensitivity, monotone, rng
+            As in `dptopk.joint`.
+        request_id : str, optional
+            As in `limited_domain`.
+
+        Returns
+        -------
+        Release
+            k items; the cost is that of the whole session.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
+        >>> session.joint([3, 900, 700, 5], k=2).items
+        (1, 2)
+        >>> session.remaining
+        Remaining(outcomes=19, calls=5)
+        """
+        call = call_of(
+            "joint",
+            k=integer("k", k),
+            output=output,
+            sensitivity=sensitivity,
+            monotone=monotone,
         )
+        return self._run(call, counts, rng, request_id)
+
+    def noisy_max(
+        self,
+        counts: Counts,
+        *,
+        largest: bool = True,
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+        request_id: str | None = None,
+    ) -> Release:
+        """Pick the item with the largest or least noisy score, at one outcome and no call.
+
+        With Gumbel noise: a pick by other noise is not of bounded range.
+
+        Parameters
+        ----------
+        counts, largest, sensitivity, monotone, rng
+            As in `dptopk.noisy_max`.
+        request_id : str, optional
+            As in `limited_domain`.
+
+        Returns
+        -------
+        Release
+            One item; the cost is that of the whole session.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
+        >>> session.noisy_max([30, 900, 700, 5], largest=False).items
+        (3,)
+        """
+        call = call_of("noisy_max", largest=largest, sensitivity=sensitivity, monotone=monotone)
+        return self._run(call, counts, rng, request_id)
+
+    def check(
+        self, mechanism: str, counts: Counts, *, request_id: str | None = None, **options: Any
+    ) -> None:
+        """Raise what a call would raise before its charge, and charge nothing.
+
+        Parameters
+        ----------
+        mechanism : str
+            The name of a call of the session.
+        counts, **options
+            Its arguments but rng.
+        request_id : str, optional
+            Of a call that may have been paid before: it need not be affordable.
+        """
+        call = call_of(mechanism, **options)
+        steps = self._steps(call, counts)
+        if request_id is None:
+            check(self._account.remaining(), steps.most, steps.thresholds)
+
+    def _steps(self, call: dict[str, Any], counts: Counts) -> Steps:
+        """Check a call; of "rest" take as much as is left, at least 1."""
+        if call.get("k") == "rest":
+            left = self._account.remaining().outcomes
+            k = max(1, int(min(left, largest_k(call, counts))))
+            steps = steps_in({**call, "k": k}, counts)
+            if steps.most > left and k > 1:  # steps that are no outcomes
+                steps = steps_in({**call, "k": max(1, k - (steps.most - left))}, counts)
+        else:
+            steps = steps_in(call, counts)
+        if steps.histogram is not None:
+            self._account.check_labels(steps.histogram)
+        return steps
 
     def _run(
-        self,
-        call: dict[str, Any],
-        plan_of: Callable[[int], Any],
-        draw: Callable[[Any], Release],
-        *,
-        most: list[int],
-        extra: int,
-        calls: int,
-        rng: Any,
-        request_id: str | None,
+        self, call: dict[str, Any], counts: Counts, rng: Rng | None, request_id: str | None
     ) -> Release:
         """Check, charge, draw, settle: in this order."""
-        account = self._account
+        account, terms = self._account, self._terms
         if request_id is not None:
             if not isinstance(request_id, str):
                 raise TypeError(f"request_id must be a string, got {type(request_id).__name__}")
@@ -320,23 +392,22 @@ class Session:
                 return recorded
         check_rng(rng)
         while True:
-            k, nothing_left = call["k"], False
-            if k == "rest":
-                left = account.remaining()
-                nothing_left = left.outcomes < 1 + extra or left.calls < calls
-                k = max(1, min([left.outcomes - extra, *most]))
-            plan = plan_of(k)
+            steps = self._steps(call, counts)
+            plan = steps.at(terms.epsilon_step, terms.delta_threshold, self._cost_of_call)
             try:
-                ticket = account.reserve(k + extra, calls, request_id, call)
+                ticket = account.reserve(steps.most, steps.thresholds, request_id, call)
                 break
             except BudgetError:
-                if call["k"] != "rest" or nothing_left:
+                if call.get("k") != "rest":
+                    raise
+                left, least = account.remaining(), steps_in({**call, "k": 1}, counts)
+                if least.most > left.outcomes or least.thresholds > left.calls:
                     raise
                 # Another call took some of it in between: what is the rest now?
         if isinstance(ticket, Release):
             return ticket
-        released = draw(plan)
-        account.settle(ticket, released.outcomes + extra, calls, released)
+        released = plan.draw(rng)
+        account.settle(ticket, steps.taken(released), steps.thresholds, released)
         return released
 
     @property
@@ -435,11 +506,3 @@ class Session:
 
     def __reduce__(self) -> Any:
         raise TypeError("a session can't be pickled or copied: its budget would be spent twice")
-
-
-def _k(k: Any) -> int | str:
-    if isinstance(k, str):
-        if k != "rest":
-            raise ValueError(f'k must be an integer or "rest", got {k!r}')
-        return k
-    return integer("k", k)

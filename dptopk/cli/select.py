@@ -90,7 +90,7 @@ def _select(args: argparse.Namespace, session: Any) -> int:
         else:
             limit = None
             h = Histogram(np.zeros(len(domain), np.int64), domain)
-        _run_mechanism(h, args, None if session is None else _practice(session, args))
+        _check_call(h, args, session)
     if not (args.json or args.quiet):
         tables()
     con = connect()
@@ -116,16 +116,19 @@ def _select(args: argparse.Namespace, session: Any) -> int:
     return 0
 
 
-def _practice(session: Any, args: argparse.Namespace) -> Any:
-    """Return a session of the same terms that charges nobody, if this one can pay."""
-    from dptopk.budget.account import check
-    from dptopk.budget.session import Session
+def _check_call(h: Any, args: argparse.Namespace, session: Any) -> None:
+    """Refuse what the call would refuse whatever the data, and what a budget can't pay."""
+    import numpy as np
 
-    calls, extra = int(args.mechanism == "limited_domain"), int(args.k_bar == "private")
-    if args.request_id is None:  # a repeated request is paid already
-        check(session.remaining, args.k + extra, calls)
-    names = ("k_star", "calls", "epsilon", "delta", "method", "accounting", "delta_split")
-    return Session(**{name: getattr(session.terms, name) for name in names})
+    from dptopk.mechanisms.noisy_counts import total_cost
+
+    if session is None:
+        cost = _plan(h, args).cost
+        if args.counts_epsilon is not None:
+            total_cost(cost, args.counts_epsilon, args.counts_delta or 0.0, 0.0, "")
+    else:
+        session.check(args.mechanism, h, request_id=args.request_id, **_options(args))
+    np.empty(args.k, np.int64)  # the picks must fit into memory
 
 
 def _check_budget(args: argparse.Namespace) -> None:
@@ -198,22 +201,31 @@ def _limit(args: argparse.Namespace) -> int:
     return rows(args.k)
 
 
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return what the mechanism takes but for the budget."""
+    given = {name: getattr(args, name) for name in MECHANISMS[args.mechanism].options}
+    return {"k": args.k, **{name: value for name, value in given.items() if value is not None}}
+
+
+def _plan(h: Any, args: argparse.Namespace) -> Any:
+    """Return the call of a mechanism with a budget of its own, checked."""
+    import dptopk
+    from dptopk.mechanisms._plan import plan_of
+
+    options = {"epsilon": args.epsilon, **_options(args)}
+    if MECHANISMS[args.mechanism].delta != "none":
+        options["delta"] = args.delta or 0.0
+    return plan_of(getattr(dptopk, args.mechanism))(h, **options)
+
+
 def _run_mechanism(
     h: Any, args: argparse.Namespace, session: Any, request_id: str | None = None
 ) -> Any:
     import dptopk
 
-    choice = MECHANISMS[args.mechanism]
-    options = {"k": args.k}
-    for option in choice.options:
-        if getattr(args, option) is not None:
-            options[option] = getattr(args, option)
     if session is not None:
-        return getattr(session, args.mechanism)(h, request_id=request_id, **options)
-    options["epsilon"] = args.epsilon
-    if choice.delta != "none":
-        options["delta"] = args.delta or 0.0
-    release = getattr(dptopk, args.mechanism)(h, **options)
+        return getattr(session, args.mechanism)(h, request_id=request_id, **_options(args))
+    release = _plan(h, args).draw(None)
     if args.counts_epsilon is None:
         return release
     return dptopk.noisy_counts(

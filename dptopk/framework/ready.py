@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from dptopk._types import Bound
 from dptopk._validate import positive
 from dptopk.domain import bound_of_user
-from dptopk.framework.restrict import Options, restricted
+from dptopk.framework.restrict import Options, plan_restricted
 from dptopk.histogram import Counts, as_histogram
+from dptopk.mechanisms._plan import Plan
 from dptopk.release import Release
 from dptopk.rng import Rng
 from dptopk.rounding import difference_down
 
 __all__ = [
+    "plan_restricted_gumbel",
+    "plan_restricted_normal",
+    "plan_restricted_oneshot",
+    "plan_restricted_permute_and_flip",
     "restricted_gumbel",
     "restricted_normal",
     "restricted_oneshot",
@@ -59,8 +64,7 @@ def restricted_gumbel(
     >>> dp.restricted_gumbel([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6).items
     (1, 2)
     """
-    return restricted(
-        "peel",
+    plan = plan_restricted_gumbel(
         counts,
         k=k,
         epsilon=epsilon,
@@ -69,8 +73,13 @@ def restricted_gumbel(
         mechanism_epsilon=mechanism_epsilon,
         mechanism_delta=mechanism_delta,
         bound=bound,
-        rng=rng,
     )
+    return plan.draw(rng)
+
+
+def plan_restricted_gumbel(counts: Counts, **more: Any) -> Plan:
+    """Check a call of `restricted_gumbel`; arguments as there."""
+    return plan_restricted("peel", counts, **more)
 
 
 def restricted_oneshot(
@@ -114,20 +123,31 @@ def restricted_oneshot(
     >>> r.items, r.ordered
     ((1, 2), False)
     """
-    options: Options = {"noise": noise, "max_items_per_user": max_items_per_user}
-    return restricted(
-        "oneshot",
+    plan = plan_restricted_oneshot(
         counts,
         k=k,
         epsilon=epsilon,
         delta=delta,
-        options=options,
+        noise=noise,
+        max_items_per_user=max_items_per_user,
         k_bar=k_bar,
         mechanism_epsilon=mechanism_epsilon,
         mechanism_delta=mechanism_delta,
         bound=bound,
-        rng=rng,
     )
+    return plan.draw(rng)
+
+
+def plan_restricted_oneshot(
+    counts: Counts,
+    *,
+    noise: Literal["exponential", "laplace", "gaussian"] = "exponential",
+    max_items_per_user: int | None = None,
+    **more: Any,
+) -> Plan:
+    """Check a call of `restricted_oneshot`; arguments as there."""
+    options: Options = {"noise": noise, "max_items_per_user": max_items_per_user}
+    return plan_restricted("oneshot", counts, options=options, **more)
 
 
 def restricted_permute_and_flip(
@@ -165,8 +185,7 @@ def restricted_permute_and_flip(
     >>> dp.restricted_permute_and_flip([3, 900, 700, 5], k=2, epsilon=1.0, delta=1e-6).items
     (1, 2)
     """
-    return restricted(
-        "permute_and_flip",
+    plan = plan_restricted_permute_and_flip(
         counts,
         k=k,
         epsilon=epsilon,
@@ -175,8 +194,13 @@ def restricted_permute_and_flip(
         mechanism_epsilon=mechanism_epsilon,
         mechanism_delta=mechanism_delta,
         bound=bound,
-        rng=rng,
     )
+    return plan.draw(rng)
+
+
+def plan_restricted_permute_and_flip(counts: Counts, **more: Any) -> Plan:
+    """Check a call of `restricted_permute_and_flip`; arguments as there."""
+    return plan_restricted("permute_and_flip", counts, **more)
 
 
 def restricted_normal(
@@ -228,22 +252,40 @@ def restricted_normal(
     ...                      max_items_per_user=8).items
     (1, 2)
     """
+    plan = plan_restricted_normal(
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        max_items_per_user=max_items_per_user,
+        k_bar=k_bar,
+        mechanism_epsilon=mechanism_epsilon,
+        mechanism_delta=mechanism_delta,
+        bound=bound,
+    )
+    return plan.draw(rng)
+
+
+def plan_restricted_normal(
+    counts: Counts,
+    *,
+    epsilon: float,
+    max_items_per_user: int | None = None,
+    mechanism_epsilon: float | None = None,
+    **more: Any,
+) -> Plan:
+    """Check a call of `restricted_normal`; arguments as there."""
     user = bound_of_user(max_items_per_user, as_histogram(counts).max_items_per_user)
     if user is None:
         raise ValueError("max_items_per_user must be given: a bound on the items of a user")
     if mechanism_epsilon is None:
         epsilon = positive("epsilon", epsilon)
         mechanism_epsilon = difference_down(epsilon, epsilon * min(4 / user, 0.5))
-    return restricted(
+    return plan_restricted(
         "normal",
         counts,
-        k=k,
         epsilon=epsilon,
-        delta=delta,
-        options={"max_items_per_user": user},
-        k_bar=k_bar,
         mechanism_epsilon=mechanism_epsilon,
-        mechanism_delta=mechanism_delta,
-        bound=bound,
-        rng=rng,
+        options={"max_items_per_user": user},
+        **more,
     )

@@ -14,9 +14,10 @@ from dptopk._validate import boolean, choice, integer, nonnegative, positive, pr
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.domain import k_bar_of, restricted_k_bar
-from dptopk.framework.wrapped import OURS, by_gumbel, by_ours, by_yours, in_random_order
+from dptopk.framework.wrapped import FUNCTIONS, OURS, by_gumbel, by_ours, by_yours, in_random_order
 from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._threshold import threshold_tests
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
@@ -166,6 +167,37 @@ def restricted(
     >>> r.labels in [("ant",), ("bee",)]
     True
     """
+    plan = plan_restricted(
+        mechanism,
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        k_bar=k_bar,
+        mechanism_epsilon=mechanism_epsilon,
+        mechanism_delta=mechanism_delta,
+        options=options,
+        ordered=ordered,
+        bound=bound,
+    )
+    return plan.draw(rng)
+
+
+def plan_restricted(
+    mechanism: Literal["peel", "oneshot", "permute_and_flip", "normal"] | Callable[..., Any],
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    mechanism_epsilon: float | None = None,
+    mechanism_delta: float | None = None,
+    options: Options | None = None,
+    ordered: bool = True,
+    bound: Bound = "exact",
+) -> Plan:
+    """Check a call of `restricted`; arguments as there."""
     k = integer("k", k)
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=False)
@@ -180,54 +212,60 @@ def restricted(
     shown, items, next_count = _domain(h, k_bar)
     spend = budget.mechanism_epsilon, budget.mechanism_delta
     if ours == "peel" and not options:
-        picked = by_gumbel(shown, k, *spend, rng)
+        picking = by_gumbel(shown, k, *spend)
     elif ours is not None:
-        picked = by_ours(ours, shown, h, k, *spend, options or {}, rng)
+        picking = by_ours(ours, shown, h, k, *spend, options or {})
     else:
         assert callable(mechanism)
-        picked = by_yours(mechanism, shown, k, *spend, ordered, rng)
-    places, private = picked.places, picked.private
-    if not picked.ordered and places.size > 1:
-        places, safe = in_random_order(places, rng)
-        private = private and safe
-    if places.size:
-        failed, safe = threshold_tests(
-            shown[places] - (next_count + 1),
-            threshold=budget.threshold,
-            threshold_scale=budget.scale,
-            query_scale=budget.scale,
-            above=False,
-            rng=rng,
+        picking = by_yours(mechanism, shown, k, *spend, ordered)
+    cost = Cost(epsilon, delta, f"{THEOREM}; {picking.theorem}")
+
+    def draw(rng: Rng | None) -> Release:
+        picked = picking.pick(rng)
+        places, private = picked.places, picked.private
+        if not picked.ordered and places.size > 1:
+            places, safe = in_random_order(places, rng)
+            private = private and safe
+        if places.size:
+            failed, safe = threshold_tests(
+                shown[places] - (next_count + 1),
+                threshold=budget.threshold,
+                threshold_scale=budget.scale,
+                query_scale=budget.scale,
+                above=False,
+                rng=rng,
+            )
+            private = private and safe
+            places = places[: failed.size - int(failed[-1])]
+            if items.size < shown.size:
+                made_up = np.flatnonzero(places >= items.size)
+                places = places[: made_up[0]] if made_up.size else places
+        picks = items[places]
+        if h.known_domain and not picked.ordered:
+            picks = np.sort(picks)
+        return Release(
+            indices=picks if h.known_domain else None,
+            labels=h.labels_of(picks),
+            ordered=picked.ordered,
+            complete=picks.size == k,
+            cost=cost,
+            mechanism="restricted" if ours is None else f"restricted({ours})",
+            private=private,
+            parameters={
+                "k": k,
+                "k_bar": k_bar,
+                "mechanism_epsilon": budget.mechanism_epsilon,
+                "mechanism_delta": budget.mechanism_delta,
+                "epsilon_tests": budget.epsilon,
+                "delta_tests": budget.delta,
+                "bound": bound,
+                "threshold": budget.threshold,
+                "scale": budget.scale,
+                "mechanism_parameters": picked.parameters,
+            },
         )
-        private = private and safe
-        places = places[: failed.size - int(failed[-1])]
-        if items.size < shown.size:
-            made_up = np.flatnonzero(places >= items.size)
-            places = places[: made_up[0]] if made_up.size else places
-    picks = items[places]
-    if h.known_domain and not picked.ordered:
-        picks = np.sort(picks)
-    return Release(
-        indices=picks if h.known_domain else None,
-        labels=h.labels_of(picks),
-        ordered=picked.ordered,
-        complete=picks.size == k,
-        cost=Cost(epsilon, delta, f"{THEOREM}; {picked.theorem}"),
-        mechanism="restricted" if ours is None else f"restricted({ours})",
-        private=private,
-        parameters={
-            "k": k,
-            "k_bar": k_bar,
-            "mechanism_epsilon": budget.mechanism_epsilon,
-            "mechanism_delta": budget.mechanism_delta,
-            "epsilon_tests": budget.epsilon,
-            "delta_tests": budget.delta,
-            "bound": bound,
-            "threshold": budget.threshold,
-            "scale": budget.scale,
-            "mechanism_parameters": picked.parameters,
-        },
-    )
+
+    return Plan(cost, draw)
 
 
 class Shares(NamedTuple):
@@ -250,7 +288,7 @@ def _ours(mechanism: Any) -> str | None:
             "mechanism must be a name or a callable (Histogram, k) -> indices, "
             f"got {type(mechanism).__name__}"
         )
-    return next((name for name, function in OURS.items() if function is mechanism), None)
+    return next((name for name, function in FUNCTIONS.items() if function is mechanism), None)
 
 
 def _check_options(ours: str | None, options: Any) -> None:

@@ -16,6 +16,7 @@ from dptopk.domain import bound_of_user
 from dptopk.errors import MechanismError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import composition, scale_of
+from dptopk.mechanisms._plan import Plan, plan_of
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.mechanisms.peel import THEOREM as GUMBEL_THEOREM
@@ -23,7 +24,16 @@ from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.release import Cost, Release
 
-__all__ = ["OURS", "Picked", "by_gumbel", "by_ours", "by_yours", "in_random_order"]
+__all__ = [
+    "FUNCTIONS",
+    "OURS",
+    "Picked",
+    "Picking",
+    "by_gumbel",
+    "by_ours",
+    "by_yours",
+    "in_random_order",
+]
 
 
 class Picked(NamedTuple):
@@ -32,20 +42,25 @@ class Picked(NamedTuple):
     places: np.ndarray
     ordered: bool
     private: bool
-    theorem: str
     parameters: dict[str, Any] | None
 
 
-def _normal(
+class Picking(NamedTuple):
+    """A mechanism on a domain of its own that has passed its checks: its proof, and how to draw."""
+
+    theorem: str
+    pick: Callable[[Any], Picked]
+
+
+def _plan_normal(
     h: Histogram,
     *,
     k: int,
     epsilon: float,
     delta: float = 0.0,
     max_items_per_user: int | None = None,
-    rng: Any,
-) -> Release:
-    """Pick by the Gaussian mechanism on all counts: the order of its picks comes free."""
+) -> Plan:
+    """Plan picks by the Gaussian mechanism on all counts: the order of its picks comes free."""
     max_items_per_user = bound_of_user(max_items_per_user, h.max_items_per_user)
     chosen = noise_for(
         noise="gaussian",
@@ -59,33 +74,46 @@ def _normal(
         n_items=len(h),
     )
     head = scores_over(h, "normal", monotone=None, k=k).head(k=k, scale=chosen.scale)
-    picks, private = select(head, k=k, scale=chosen.scale, noise="gaussian", rng=rng)
-    return Release(
-        indices=picks,
-        labels=None,
-        ordered=True,
-        complete=True,
-        cost=Cost(epsilon, chosen.delta, chosen.theorem),
-        mechanism="normal",
-        private=private,
-        parameters={"k": k, "scale": chosen.scale, "max_items_per_user": max_items_per_user},
-    )
+    cost = Cost(epsilon, chosen.delta, chosen.theorem)
+
+    def draw(rng: Any) -> Release:
+        picks, private = select(head, k=k, scale=chosen.scale, noise="gaussian", rng=rng)
+        return Release(
+            indices=picks,
+            labels=None,
+            ordered=True,
+            complete=True,
+            cost=cost,
+            mechanism="normal",
+            private=private,
+            parameters={"k": k, "scale": chosen.scale, "max_items_per_user": max_items_per_user},
+        )
+
+    return Plan(cost, draw)
 
 
-OURS: dict[str, Callable[..., Release]] = {
+#: The functions of those that stand for themselves; and what plans each.
+FUNCTIONS: dict[str, Callable[..., Release]] = {
     "peel": peel,
     "oneshot": oneshot,
     "permute_and_flip": permute_and_flip,
-    "normal": _normal,
+}
+OURS: dict[str, Callable[..., Plan]] = {
+    **{name: plan_of(function) for name, function in FUNCTIONS.items()},
+    "normal": _plan_normal,
 }
 
 
-def by_gumbel(shown: np.ndarray, k: int, epsilon: float, delta: float, rng: Any) -> Picked:
+def by_gumbel(shown: np.ndarray, k: int, epsilon: float, delta: float) -> Picking:
     """Do what `by_ours` does with `peel`, without its checks and its Release."""
     step, scale, theorem = _gumbel_noise(k, epsilon, delta)
     head = Head(shown, _positions(shown.size), None, False)
-    picks, private = select(head, k=k, scale=scale, rng=rng)
-    return Picked(picks, True, private, theorem, {"epsilon_step": step, "scale": scale})
+
+    def pick(rng: Any) -> Picked:
+        picks, private = select(head, k=k, scale=scale, rng=rng)
+        return Picked(picks, True, private, {"epsilon_step": step, "scale": scale})
+
+    return Picking(theorem, pick)
 
 
 @lru_cache(maxsize=4096)
@@ -109,23 +137,37 @@ def by_ours(
     epsilon: float,
     delta: float,
     options: Mapping[str, Any],
-    rng: Any,
-) -> Picked:
-    """Run one of our mechanisms. All treat items alike: no need to hide their order."""
+) -> Picking:
+    """Plan one of our mechanisms. All treat items alike: no need to hide their order."""
     domain = Histogram.of_descending(shown, max_items_per_user=h.max_items_per_user)
     spend = {"delta": delta} if delta else {}
-    release = OURS[name](domain, k=k, epsilon=epsilon, rng=rng, **spend, **options)
-    assert release.indices is not None
-    return Picked(
-        release.indices,
-        release.ordered,
-        release.private,
-        release.cost.theorem,
-        dict(release.parameters),
-    )
+    plan = OURS[name](domain, k=k, epsilon=epsilon, **spend, **options)
+
+    def pick(rng: Any) -> Picked:
+        release = plan.draw(rng)
+        assert release.indices is not None
+        return Picked(release.indices, release.ordered, release.private, dict(release.parameters))
+
+    return Picking(plan.cost.theorem, pick)
 
 
 def by_yours(
+    mechanism: Callable[[Histogram, int], Any],
+    shown: np.ndarray,
+    k: int,
+    epsilon: float,
+    delta: float,
+    ordered: bool,
+) -> Picking:
+    """Plan a callable of the caller's; what it costs is as stated."""
+
+    def pick(rng: Any) -> Picked:
+        return _by_yours(mechanism, shown, k, epsilon, delta, ordered, rng)
+
+    return Picking("as stated by the caller", pick)
+
+
+def _by_yours(
     mechanism: Callable[[Histogram, int], Any],
     shown: np.ndarray,
     k: int,
@@ -157,9 +199,7 @@ def by_yours(
             "the mechanism must return up to k different indices into its histogram; "
             "its budget is spent"
         )
-    return Picked(
-        order[np.array(places, np.int64)], ordered, private, "as stated by the caller", None
-    )
+    return Picked(order[np.array(places, np.int64)], ordered, private, None)
 
 
 def _call(mechanism: Callable[[Histogram, int], Any], domain: Histogram, k: int) -> Any:

@@ -7,13 +7,14 @@ from fractions import Fraction
 
 from dptopk._validate import counts_array, integer, positive
 from dptopk.histogram import Counts, Histogram
+from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._select import scores_over, select_from
 from dptopk.reference.gamma import envelope, radius, scale_of_radius
 from dptopk.reference.race import Tape
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, acquire, release
 
-__all__ = ["gamma"]
+__all__ = ["gamma", "plan_gamma"]
 
 THEOREM = "Steinke and Ullman 2015, noise in the maximum norm, on integers"
 DOUBLE = 2**53  # odd integers up to here, and their halves, are doubles
@@ -88,6 +89,22 @@ def gamma(
     >>> dp.gamma([3, 900, 700, 5], k=2, epsilon=1.0).indices
     array([1, 2])
     """
+    plan = plan_gamma(
+        counts, k=k, epsilon=epsilon, sensitivity=sensitivity, monotone=monotone, largest=largest
+    )
+    return plan.draw(rng)
+
+
+def plan_gamma(
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    largest: bool = True,
+) -> Plan:
+    """Check a call of `gamma`; arguments as there."""
     k = integer("k", k)
     epsilon = positive("epsilon", epsilon)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
@@ -99,33 +116,38 @@ def gamma(
     # Cut for the radius to expect, before the first draw; it sets the cost, not the law.
     usual = float(scale_of_radius(likeliest, monotone=scores.monotone))
     head = scores.head(k=k, scale=usual)
-    source = acquire(rng)
-    try:
-        tau = radius(Tape(source.read, source.fresh), scores.n_items, rate)
-        source.begin()  # the race's first word is the next one
-        scale = scale_of_radius(tau, monotone=scores.monotone)
-        picks = select_from(
-            source,
-            head,
-            k=k,
-            scale=float(scale) if 2 * tau + 1 < DOUBLE else scale,
-            noise="uniform",
+    cost = Cost(epsilon, 0.0, THEOREM)
+
+    def draw(rng: Rng | None) -> Release:
+        source = acquire(rng)
+        try:
+            tau = radius(Tape(source.read, source.fresh), scores.n_items, rate)
+            source.begin()  # the race's first word is the next one
+            scale = scale_of_radius(tau, monotone=scores.monotone)
+            picks = select_from(
+                source,
+                head,
+                k=k,
+                scale=float(scale) if 2 * tau + 1 < DOUBLE else scale,
+                noise="uniform",
+            )
+            private = source.private
+        finally:
+            release(source)
+        return Release(
+            indices=picks,
+            labels=scores.labels_of(picks),
+            ordered=True,
+            complete=True,
+            cost=cost,
+            mechanism="gamma",
+            private=private,
+            parameters={
+                "k": k,
+                "sensitivity": sensitivity,
+                "monotone": scores.monotone,
+                "n_items": scores.n_items,
+            },
         )
-        private = source.private
-    finally:
-        release(source)
-    return Release(
-        indices=picks,
-        labels=scores.labels_of(picks),
-        ordered=True,
-        complete=True,
-        cost=Cost(epsilon, 0.0, THEOREM),
-        mechanism="gamma",
-        private=private,
-        parameters={
-            "k": k,
-            "sensitivity": sensitivity,
-            "monotone": scores.monotone,
-            "n_items": scores.n_items,
-        },
-    )
+
+    return Plan(cost, draw)

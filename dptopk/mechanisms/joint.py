@@ -15,6 +15,7 @@ from dptopk._counts import head_size
 from dptopk._validate import boolean, choice, integer, positive
 from dptopk.histogram import Counts, Histogram, known_histogram
 from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._plan import Plan, Steps
 from dptopk.mechanisms._select import scores_of, scores_over
 from dptopk.reference import joint as exact
 from dptopk.reference.paths import count
@@ -22,7 +23,7 @@ from dptopk.reference.race import Tape
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, acquire, release
 
-__all__ = ["MOST", "count_sets", "joint"]
+__all__ = ["MOST", "count_sets", "joint", "plan_joint", "steps_joint"]
 
 THEOREM = "exponential mechanism; Gillenwater et al. 2022, Theorem 8"
 MOST = 1000  # items in a set: what doubles carry
@@ -102,8 +103,40 @@ def joint(
     >>> dp.joint([3, 900, 700, 5], k=2, epsilon=2.0).indices
     array([1, 2])
     """
-    k = integer("k", k)
+    plan = plan_joint(
+        counts, k=k, epsilon=epsilon, output=output, sensitivity=sensitivity, monotone=monotone
+    )
+    return plan.draw(rng)
+
+
+def plan_joint(
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    output: Literal["set", "sequence"] = "set",
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+) -> Plan:
+    """Check a call of `joint`; arguments as there."""
+    steps = steps_joint(counts, k=k, output=output, sensitivity=sensitivity, monotone=monotone)
     epsilon = positive("epsilon", epsilon)
+    return steps.at(epsilon, 0.0, Cost(epsilon, 0.0, THEOREM))
+
+
+def steps_joint(
+    counts: Counts,
+    *,
+    k: int,
+    output: Literal["set", "sequence"] = "set",
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+) -> Steps:
+    """Check everything about a call but its budget; arguments as in `joint`.
+
+    It is one bounded-range step, as every exponential mechanism: see `joint`.
+    """
+    k = integer("k", k)
     output = choice("output", output, ("set", "sequence"))
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
     field = _field(counts, k=k, monotone=monotone)
@@ -112,34 +145,43 @@ def joint(
             f"k must be at most {MOST:,} for a set, got {k}: the numbers of sets are past doubles; "
             'use output="sequence" or peel'
         )
-    scale = scale_of(epsilon, sensitivity * (2.0 if field.monotone else 4.0))
-    source = acquire(rng)
-    try:
-        ranks = _ranks(field, source, k=k, scale=scale, output=output)
-        source.begin()  # the ranks' words are done with
-        picks = field.items(source, ranks)
-        private = source.private
-    finally:
-        release(source)
-    if output == "set":
-        picks.sort()
-    return Release(
-        indices=picks,
-        labels=field.labels_of(picks),
-        ordered=output == "sequence",
-        complete=True,
-        cost=Cost(epsilon, 0.0, THEOREM),
-        mechanism="joint",
-        private=private,
-        parameters={
-            "k": k,
-            "output": output,
-            "scale": scale,
-            "sensitivity": sensitivity,
-            "monotone": field.monotone,
-            "n_items": field.n_items,
-        },
-    )
+    distance = sensitivity * (2.0 if field.monotone else 4.0)
+
+    def at(step: float, delta: float, cost: Cost) -> Plan:
+        scale = scale_of(step, distance)
+
+        def draw(rng: Rng | None) -> Release:
+            source = acquire(rng)
+            try:
+                ranks = _ranks(field, source, k=k, scale=scale, output=output)
+                source.begin()  # the ranks' words are done with
+                picks = field.items(source, ranks)
+                private = source.private
+            finally:
+                release(source)
+            if output == "set":
+                picks.sort()
+            return Release(
+                indices=picks,
+                labels=field.labels_of(picks),
+                ordered=output == "sequence",
+                complete=True,
+                cost=cost,
+                mechanism="joint",
+                private=private,
+                parameters={
+                    "k": k,
+                    "output": output,
+                    "scale": scale,
+                    "sensitivity": sensitivity,
+                    "monotone": field.monotone,
+                    "n_items": field.n_items,
+                },
+            )
+
+        return Plan(cost, draw)
+
+    return Steps(field.histogram, 1, 0, at, lambda release: 1)
 
 
 def count_sets(counts: Counts, *, k: int, tau: Any) -> int:
@@ -198,7 +240,7 @@ class _Field(NamedTuple):
     real: bool
     monotone: bool
     items: Callable[[_core.Source, np.ndarray], np.ndarray]
-    labels_of: Callable[[np.ndarray], tuple[Any, ...] | None]
+    histogram: Histogram | None
 
     @property
     def n_items(self) -> int:
@@ -209,6 +251,10 @@ class _Field(NamedTuple):
     def values(self) -> Sequence[Any]:
         """The distinct scores, for exact arithmetic."""
         return scores_of(self.keys, self.real)
+
+    def labels_of(self, items: np.ndarray) -> tuple[Any, ...] | None:
+        """Return the labels of some items, or None if there are none."""
+        return None if self.histogram is None else self.histogram.labels_of(items)
 
 
 def _field(counts: Any, *, k: int, monotone: bool | None) -> _Field:
@@ -230,7 +276,7 @@ def _field(counts: Any, *, k: int, monotone: bool | None) -> _Field:
     def items(source: _core.Source, ranks: np.ndarray) -> np.ndarray:
         return order[ranks]
 
-    return _Field(keys, ends, real, scores.monotone, items, scores.labels_of)
+    return _Field(keys, ends, real, scores.monotone, items, scores.histogram)
 
 
 def _of_histogram(h: Histogram, k: int, monotone: bool) -> _Field:
@@ -245,7 +291,7 @@ def _of_histogram(h: Histogram, k: int, monotone: bool) -> _Field:
         deep = h.head(min(DEEP, len(h)))[1] if deepest < DEEP else head
         return _core.items(source, ranks, keys, ends, deep, h.tail)
 
-    return _Field(keys, ends, False, monotone, items, h.labels_of)
+    return _Field(keys, ends, False, monotone, items, h)
 
 
 def _truncated(h: Histogram, k: int, monotone: bool) -> _Field:
@@ -265,7 +311,7 @@ def _truncated(h: Histogram, k: int, monotone: bool) -> _Field:
         picks[~past] = head[ranks[~past]]
         return picks
 
-    return _Field(keys, ends, False, monotone, items, h.labels_of)
+    return _Field(keys, ends, False, monotone, items, h)
 
 
 def _check_k(k: int, n_items: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -14,12 +14,13 @@ from dptopk._validate import integer, probability
 from dptopk.domain import bound_of_user, default_k_bar, k_bar_of, movable, private_limit
 from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
+from dptopk.mechanisms._plan import Plan, Steps, outcomes_of
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 from dptopk.rounding import padded
 
-__all__ = ["Plan", "draw", "limited_domain", "plan_of"]
+__all__ = ["limited_domain", "plan_limited_domain", "steps_limited_domain"]
 
 THEOREM = "Durfee and Rogers 2019, Theorem 1"
 
@@ -126,73 +127,96 @@ def limited_domain(
     >>> r.labels, r.complete
     (('ant', 'bee'), False)
     """
+    plan = plan_limited_domain(
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        k_bar=k_bar,
+        max_items_per_user=max_items_per_user,
+        epsilon_step=epsilon_step,
+        method=method,
+    )
+    return plan.draw(rng)
+
+
+def plan_limited_domain(
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float | None = None,
+    delta: float,
+    k_bar: KBar = None,
+    max_items_per_user: int | None = None,
+    epsilon_step: float | None = None,
+    method: Method = "best",
+) -> Plan:
+    """Check a call of `limited_domain`; arguments as there."""
     delta = probability("delta", delta, zero=False)
-    plan = plan_of(counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user)
-    share = delta / 2
+    steps = steps_limited_domain(counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user)
+    most, share = steps.most, delta / 2
     if 2 * share != delta:
         raise ValueError(f"delta is too small to share, got {delta}")
-    total, step = calibrate(epsilon, epsilon_step, steps=plan.steps, delta=share, method=method)
-    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, plan.steps, share)}")
-    return draw(plan, step=step, delta=share, cost=cost, rng=rng)
+    total, step = calibrate(epsilon, epsilon_step, steps=most, delta=share, method=method)
+    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, most, share)}")
+    return steps.at(step, share, cost)
 
 
-class Plan(NamedTuple):
-    """A call that has passed the checks and has not drawn."""
-
-    histogram: Histogram
-    k: int
-    k_bar: int  # or the largest there is to choose from
-    private_k_bar: bool
-    max_items_per_user: int | None
-    cut: tuple[np.ndarray, np.ndarray, int]
-
-    @property
-    def steps(self) -> int:
-        """How many bounded-range steps it takes at most."""
-        return self.k + self.private_k_bar
-
-
-def plan_of(counts: Counts, *, k: int, k_bar: KBar, max_items_per_user: int | None) -> Plan:
+def steps_limited_domain(
+    counts: Counts,
+    *,
+    k: int,
+    k_bar: KBar = None,
+    max_items_per_user: int | None = None,
+) -> Steps:
     """Check everything about a call but its budget; arguments as in `limited_domain`."""
     k = integer("k", k)
     h = as_histogram(counts)
     bound = bound_of_user(max_items_per_user, h.max_items_per_user)
     largest = _largest_k_bar(h, k, k_bar)
-    return Plan(h, k, largest, isinstance(k_bar, str), bound, h.cut(largest))
+    candidates = np.arange(k, largest + 1) if isinstance(k_bar, str) else None
+    widest = h.cut(largest)  # before the first draw: a bad count is an error
 
+    def at(step: float, delta: float, cost: Cost) -> Plan:
+        scale = scale_of(step)
 
-def draw(plan: Plan, *, step: float, delta: float, cost: Cost, rng: Any) -> Release:
-    """Draw: `delta` is that of the threshold, `step` the epsilon of every step."""
-    h, k, k_bar, private_k_bar, max_items_per_user, cut = plan
-    scale = scale_of(step)
-    safe = True
-    if private_k_bar:
-        k_bar, safe = _private_k_bar(h, k, k_bar, max_items_per_user, delta, scale, rng)
-        cut = h.cut(k_bar)
-    keys, items, next_count = cut
-    stop = next_count + 1, threshold(h, k_bar, max_items_per_user, delta)
-    picks, private = select(Head(keys, items, None, False), k=k, scale=scale, stop=stop, rng=rng)
-    complete = picks[-1] != _core.STOP
-    if not complete:
-        picks = picks[:-1]
-    return Release(
-        indices=picks if h.known_domain else None,
-        labels=h.labels_of(picks),
-        ordered=True,
-        complete=bool(complete),
-        cost=cost,
-        mechanism="limited_domain",
-        private=private and safe,
-        parameters={
-            "k": k,
-            "k_bar": k_bar,
-            "k_bar_chosen_privately": private_k_bar,
-            "max_items_per_user": max_items_per_user,
-            "epsilon_step": step,
-            "scale": scale,
-            "delta_threshold": delta,
-        },
-    )
+        def draw(rng: Rng | None) -> Release:
+            chosen, cut, safe = largest, widest, True
+            if candidates is not None:
+                chosen, safe = _private_k_bar(h, candidates, bound, delta, scale, rng)
+                cut = h.cut(chosen)
+            keys, items, next_count = cut
+            stop = next_count + 1, threshold(h, chosen, bound, delta)
+            head = Head(keys, items, None, False)
+            picks, private = select(head, k=k, scale=scale, stop=stop, rng=rng)
+            complete = picks[-1] != _core.STOP
+            if not complete:
+                picks = picks[:-1]
+            return Release(
+                indices=picks if h.known_domain else None,
+                labels=h.labels_of(picks),
+                ordered=True,
+                complete=bool(complete),
+                cost=cost,
+                mechanism="limited_domain",
+                private=private and safe,
+                parameters={
+                    "k": k,
+                    "k_bar": chosen,
+                    "k_bar_chosen_privately": candidates is not None,
+                    "max_items_per_user": bound,
+                    "epsilon_step": step,
+                    "scale": scale,
+                    "delta_threshold": delta,
+                },
+            )
+
+        return Plan(cost, draw)
+
+    if candidates is None:
+        return Steps(h, k, 1, at, outcomes_of)
+    # Which k_bar was chosen is a step too, whatever comes out.
+    return Steps(h, k + 1, 1, at, lambda release: release.outcomes + 1)
 
 
 def _largest_k_bar(h: Histogram, k: int, k_bar: Any) -> int:
@@ -214,20 +238,19 @@ def threshold(h: Histogram, k_bar: int, max_items_per_user: int | None, delta: f
 
 def _private_k_bar(
     h: Histogram,
-    k: int,
-    largest: int,
+    candidates: np.ndarray,
     max_items_per_user: int | None,
     delta: float,
     scale: float,
     rng: Any,
 ) -> tuple[int, bool]:
-    """Choose k_bar in [k, largest] by the exponential mechanism on -h_bot.
+    """Choose k_bar among k, k+1, ... by the exponential mechanism on -h_bot.
 
     The score -(h_(k_bar+1) + scale ln(m / delta)) moves one way with a user,
     by at most 1: one more bounded-range step of the same scale.
     """
-    candidates = np.arange(k, largest + 1)
-    counts, _, next_count = h.cut(largest)
+    k = int(candidates[0])
+    counts, _, next_count = h.cut(int(candidates[-1]))
     scores = np.zeros(candidates.size, np.int64)  # missing counts are 0
     scores[: max(0, counts.size - k)] = -counts[k:]
     scores[-1] = -next_count

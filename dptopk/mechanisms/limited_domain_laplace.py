@@ -15,12 +15,19 @@ from dptopk.discrete import add_noise
 from dptopk.domain import bound_of_user, default_k_bar, k_bar_of, movable
 from dptopk.histogram import Counts, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, scale_of
+from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 from dptopk.rounding import padded
 
-__all__ = ["integer_threshold", "limited_domain_laplace", "steps", "threshold"]
+__all__ = [
+    "integer_threshold",
+    "limited_domain_laplace",
+    "plan_limited_domain_laplace",
+    "steps",
+    "threshold",
+]
 
 THEOREM = "Durfee and Rogers 2019, limited domain with Laplace noise, in its tighter form"
 
@@ -144,6 +151,31 @@ def limited_domain_laplace(
     >>> r.labels, bool(abs(r.counts[0] - 9000) < 100)
     (('ant', 'bee'), True)
     """
+    plan = plan_limited_domain_laplace(
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        k_bar=k_bar,
+        max_items_per_user=max_items_per_user,
+        epsilon_step=epsilon_step,
+        release_counts=release_counts,
+    )
+    return plan.draw(rng)
+
+
+def plan_limited_domain_laplace(
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float | None = None,
+    delta: float,
+    k_bar: int | None = None,
+    max_items_per_user: int | None = None,
+    epsilon_step: float | None = None,
+    release_counts: bool = False,
+) -> Plan:
+    """Check a call of `limited_domain_laplace`; arguments as there."""
     k = integer("k", k)
     delta = probability("delta", delta, zero=False)
     release_counts = boolean("release_counts", release_counts)
@@ -163,40 +195,49 @@ def limited_domain_laplace(
     scale = scale_of(step)
     m = movable(k_bar, n_items=h.n_items, max_items_per_user=user)
     keys, items, next_count = h.cut(k_bar)  # before the first draw: a bad count is an error
-    lift: float
-    noisy, counted = None, {}
-    if release_counts:
-        counted = {"counts_noise": "laplace", "counts_scale": scale, "counts_among": tops}
-        lift = integer_threshold(m, delta, scale)
-        positions, noisy, private = _noisy_picks(keys, next_count + 1 + lift, k, scale, rng)
-        picks, complete = items[positions], positions.size == k
-    else:
-        lift = threshold(m, delta)
-        stop = next_count + 1, lift
-        picks, private = select(
-            Head(keys, items, None, False), k=k, scale=scale, noise="laplace", stop=stop, rng=rng
+
+    cost = Cost(total, delta, f"{THEOREM}; {times} x epsilon_step")
+    lift: Any = integer_threshold(m, delta, scale) if release_counts else threshold(m, delta)
+
+    def draw(rng: Rng | None) -> Release:
+        noisy, counted = None, {}
+        if release_counts:
+            counted = {"counts_noise": "laplace", "counts_scale": scale, "counts_among": tops}
+            positions, noisy, private = _noisy_picks(keys, next_count + 1 + lift, k, scale, rng)
+            picks, complete = items[positions], positions.size == k
+        else:
+            stop = next_count + 1, lift
+            picks, private = select(
+                Head(keys, items, None, False),
+                k=k,
+                scale=scale,
+                noise="laplace",
+                stop=stop,
+                rng=rng,
+            )
+            complete = bool(picks[-1] != _core.STOP)
+            picks = picks if complete else picks[:-1]
+        return Release(
+            indices=picks if h.known_domain else None,
+            labels=h.labels_of(picks),
+            counts=noisy,
+            ordered=True,
+            complete=complete,
+            cost=cost,
+            mechanism="limited_domain_laplace",
+            private=private,
+            parameters={
+                "k": k,
+                "k_bar": k_bar,
+                "max_items_per_user": user,
+                "epsilon_step": step,
+                "scale": scale,
+                "threshold": lift,
+                **counted,
+            },
         )
-        complete = bool(picks[-1] != _core.STOP)
-        picks = picks if complete else picks[:-1]
-    return Release(
-        indices=picks if h.known_domain else None,
-        labels=h.labels_of(picks),
-        counts=noisy,
-        ordered=True,
-        complete=complete,
-        cost=Cost(total, delta, f"{THEOREM}; {times} x epsilon_step"),
-        mechanism="limited_domain_laplace",
-        private=private,
-        parameters={
-            "k": k,
-            "k_bar": k_bar,
-            "max_items_per_user": user,
-            "epsilon_step": step,
-            "scale": scale,
-            "threshold": lift,
-            **counted,
-        },
-    )
+
+    return Plan(cost, draw)
 
 
 def steps(k: int, tops: int, max_items_per_user: int, release_counts: bool) -> int:

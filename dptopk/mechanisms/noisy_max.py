@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 from dptopk._validate import choice, positive
-from dptopk.histogram import Counts
+from dptopk.histogram import Counts, Histogram
 from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._plan import Plan, Steps
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 
-__all__ = ["noisy_max"]
+__all__ = ["noisy_max", "plan_noisy_max", "steps_noisy_max"]
 
 #: The noises there are, and what proves each of them private.
 THEOREMS = {
@@ -87,28 +89,80 @@ def noisy_max(
     >>> dp.noisy_max([0.9, -0.4, 0.7], epsilon=1.0, sensitivity=0.01, largest=False).indices
     array([1])
     """
+    plan = plan_noisy_max(
+        counts,
+        epsilon=epsilon,
+        noise=noise,
+        largest=largest,
+        sensitivity=sensitivity,
+        monotone=monotone,
+    )
+    return plan.draw(rng)
+
+
+def plan_noisy_max(
+    counts: Counts,
+    *,
+    epsilon: float,
+    noise: Literal["exponential", "gumbel", "laplace"] = "exponential",
+    largest: bool = True,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+) -> Plan:
+    """Check a call of `noisy_max`; arguments as there."""
     epsilon = positive("epsilon", epsilon)
     noise = choice("noise", noise, THEOREMS)
+    at = _at(counts, noise=noise, largest=largest, sensitivity=sensitivity, monotone=monotone)[1]
+    return at(epsilon, 0.0, Cost(epsilon, 0.0, THEOREMS[noise]))
+
+
+def steps_noisy_max(
+    counts: Counts,
+    *,
+    noise: str = "gumbel",
+    largest: bool = True,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+) -> Steps:
+    """Check everything about a call but its budget: one step, with Gumbel noise alone."""
+    if choice("noise", noise, THEOREMS) != "gumbel":
+        raise ValueError(f"noise must be gumbel, whose pick is of bounded range, got {noise!r}")
+    h, at = _at(counts, noise=noise, largest=largest, sensitivity=sensitivity, monotone=monotone)
+    return Steps(h, 1, 0, at, lambda release: 1)
+
+
+def _at(
+    counts: Counts, *, noise: str, largest: bool, sensitivity: float, monotone: bool | None
+) -> tuple[Histogram | None, Callable[[float, float, Cost], Plan]]:
+    """Return whose labels may come out, and what makes a plan of an epsilon."""
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
     scores = scores_over(counts, "noisy_max", monotone=monotone, largest=largest)
-    scale = scale_of(epsilon, sensitivity * (1.0 if scores.monotone else 2.0))
-    head = scores.head(k=1, scale=scale)
-    picks, private = select(head, k=1, scale=scale, noise=noise, rng=rng)
-    return Release(
-        indices=picks,
-        labels=scores.labels_of(picks),
-        ordered=True,
-        complete=True,
-        cost=Cost(epsilon, 0.0, THEOREMS[noise]),
-        mechanism="noisy_max",
-        private=private,
-        parameters={
-            "k": 1,
-            "noise": noise,
-            "largest": bool(largest),
-            "scale": scale,
-            "sensitivity": sensitivity,
-            "monotone": scores.monotone,
-            "n_items": scores.n_items,
-        },
-    )
+
+    def at(step: float, delta: float, cost: Cost) -> Plan:
+        scale = scale_of(step, sensitivity * (1.0 if scores.monotone else 2.0))
+        head = scores.head(k=1, scale=scale)
+
+        def draw(rng: Rng | None) -> Release:
+            picks, private = select(head, k=1, scale=scale, noise=noise, rng=rng)
+            return Release(
+                indices=picks,
+                labels=scores.labels_of(picks),
+                ordered=True,
+                complete=True,
+                cost=cost,
+                mechanism="noisy_max",
+                private=private,
+                parameters={
+                    "k": 1,
+                    "noise": noise,
+                    "largest": bool(largest),
+                    "scale": scale,
+                    "sensitivity": sensitivity,
+                    "monotone": scores.monotone,
+                    "n_items": scores.n_items,
+                },
+            )
+
+        return Plan(cost, draw)
+
+    return scores.histogram, at

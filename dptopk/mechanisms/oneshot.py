@@ -13,12 +13,13 @@ from dptopk.accounting import gaussian_sigma
 from dptopk.domain import bound_of_user
 from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 from dptopk.rounding import padded, product_up, root_up
 
-__all__ = ["Noise", "noise_for", "oneshot"]
+__all__ = ["Noise", "noise_for", "oneshot", "plan_oneshot"]
 
 NOISES = ("laplace", "exponential", "gaussian")
 METHODS = ("best", "pure", "approximate")
@@ -124,6 +125,35 @@ def oneshot(
     >>> round(release.parameters["scale"], 6)
     1.0
     """
+    plan = plan_oneshot(
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        noise=noise,
+        method=method,
+        sensitivity=sensitivity,
+        monotone=monotone,
+        largest=largest,
+        max_items_per_user=max_items_per_user,
+    )
+    return plan.draw(rng)
+
+
+def plan_oneshot(
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float = 0.0,
+    noise: Literal["laplace", "exponential", "gaussian"] = "laplace",
+    method: Literal["best", "pure", "approximate"] = "best",
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    largest: bool = True,
+    max_items_per_user: int | None = None,
+) -> Plan:
+    """Check a call of `oneshot`; arguments as there."""
     k = integer("k", k)
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=True)
@@ -146,28 +176,33 @@ def oneshot(
     )
     scale = chosen.scale
     head = scores.head(k=k, scale=scale)
-    picks, private = select(head, k=k, scale=scale, noise=noise, rng=rng)
-    picks = np.sort(picks)
-    return Release(
-        indices=picks,
-        labels=scores.labels_of(picks),
-        ordered=False,
-        complete=True,
-        cost=Cost(epsilon, chosen.delta, chosen.theorem),
-        mechanism="oneshot",
-        private=private,
-        parameters={
-            "k": k,
-            "scale": scale,
-            "noise": noise,
-            "method": "approximate" if chosen.delta else "pure",
-            "sensitivity": sensitivity,
-            "monotone": scores.monotone,
-            "largest": bool(largest),
-            "max_items_per_user": max_items_per_user,
-            "n_items": scores.n_items,
-        },
-    )
+    cost = Cost(epsilon, chosen.delta, chosen.theorem)
+
+    def draw(rng: Rng | None) -> Release:
+        picks, private = select(head, k=k, scale=scale, noise=noise, rng=rng)
+        picks = np.sort(picks)
+        return Release(
+            indices=picks,
+            labels=scores.labels_of(picks),
+            ordered=False,
+            complete=True,
+            cost=cost,
+            mechanism="oneshot",
+            private=private,
+            parameters={
+                "k": k,
+                "scale": scale,
+                "noise": noise,
+                "method": "approximate" if chosen.delta else "pure",
+                "sensitivity": sensitivity,
+                "monotone": scores.monotone,
+                "largest": bool(largest),
+                "max_items_per_user": max_items_per_user,
+                "n_items": scores.n_items,
+            },
+        )
+
+    return Plan(cost, draw)
 
 
 class Noise(NamedTuple):

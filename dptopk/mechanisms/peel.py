@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, overload
+from typing import overload
 
 from dptopk._types import Method
 from dptopk._validate import integer, positive, probability
 from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
-from dptopk.mechanisms._select import Scores, scores_over, select
+from dptopk.mechanisms._plan import Plan, Steps, outcomes_of
+from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 
-__all__ = ["Plan", "draw", "peel", "plan_of", "scale_in"]
+__all__ = ["peel", "plan_peel", "steps_peel"]
 
 THEOREM = "Durfee and Rogers 2019, Lemma 4.3"
 
@@ -113,52 +114,71 @@ def peel(
     >>> dp.peel([3, 900, 700, 5], k=2, epsilon=2.0).indices
     array([1, 2])
     """
+    plan = plan_peel(
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_step=epsilon_step,
+        sensitivity=sensitivity,
+        monotone=monotone,
+        method=method,
+    )
+    return plan.draw(rng)
+
+
+def plan_peel(
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    epsilon_step: float | None = None,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    method: Method = "best",
+) -> Plan:
+    """Check a call of `peel`; arguments as there."""
     delta = probability("delta", delta, zero=True)
-    plan = plan_of(counts, k=k, sensitivity=sensitivity, monotone=monotone)
-    total, step = calibrate(epsilon, epsilon_step, steps=plan.k, delta=delta, method=method)
-    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, plan.k, delta)}")
-    return draw(plan, step=step, cost=cost, rng=rng)
+    steps = steps_peel(counts, k=k, sensitivity=sensitivity, monotone=monotone)
+    most = steps.most
+    total, step = calibrate(epsilon, epsilon_step, steps=most, delta=delta, method=method)
+    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, most, delta)}")
+    return steps.at(step, 0.0, cost)
 
 
-class Plan(NamedTuple):
-    """A call that has passed the checks and has not drawn."""
-
-    scores: Scores
-    k: int
-    sensitivity: float
-
-
-def plan_of(counts: Counts, *, k: int, sensitivity: float, monotone: bool | None) -> Plan:
+def steps_peel(
+    counts: Counts, *, k: int, sensitivity: float = 1.0, monotone: bool | None = None
+) -> Steps:
     """Check everything about a call but its budget; arguments as in `peel`."""
     k = integer("k", k)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
-    return Plan(scores_over(counts, "peel", monotone=monotone, k=k), k, sensitivity)
+    scores = scores_over(counts, "peel", monotone=monotone, k=k)
 
+    def at(step: float, delta: float, cost: Cost) -> Plan:
+        scale = scale_of(step, sensitivity * (1.0 if scores.monotone else 2.0))
+        head = scores.head(k=k, scale=scale)
 
-def scale_in(plan: Plan, step: float) -> float:
-    """Return the scale of the noise at an epsilon of each step."""
-    return scale_of(step, plan.sensitivity * (1.0 if plan.scores.monotone else 2.0))
+        def draw(rng: Rng | None) -> Release:
+            picks, private = select(head, k=k, scale=scale, rng=rng)
+            return Release(
+                indices=picks,
+                labels=scores.labels_of(picks),
+                ordered=True,
+                complete=True,
+                cost=cost,
+                mechanism="peel",
+                private=private,
+                parameters={
+                    "k": k,
+                    "epsilon_step": step,
+                    "scale": scale,
+                    "sensitivity": sensitivity,
+                    "monotone": scores.monotone,
+                    "n_items": scores.n_items,
+                },
+            )
 
+        return Plan(cost, draw)
 
-def draw(plan: Plan, *, step: float, cost: Cost, rng: Any) -> Release:
-    """Draw at an epsilon of each step."""
-    scores, k, sensitivity = plan
-    scale = scale_in(plan, step)
-    picks, private = select(scores.head(k=k, scale=scale), k=k, scale=scale, rng=rng)
-    return Release(
-        indices=picks,
-        labels=scores.labels_of(picks),
-        ordered=True,
-        complete=True,
-        cost=cost,
-        mechanism="peel",
-        private=private,
-        parameters={
-            "k": k,
-            "epsilon_step": step,
-            "scale": scale,
-            "sensitivity": sensitivity,
-            "monotone": scores.monotone,
-            "n_items": scores.n_items,
-        },
-    )
+    return Steps(scores.histogram, k, 0, at, outcomes_of)

@@ -10,11 +10,12 @@ from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import METHODS
 from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import PURE, calibrate, composition, scale_of
+from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 
-__all__ = ["permute_and_flip"]
+__all__ = ["permute_and_flip", "plan_permute_and_flip"]
 
 THEOREM = "permute-and-flip, McKenna and Sheldon 2020"
 
@@ -126,6 +127,33 @@ def permute_and_flip(
     >>> dp.permute_and_flip([3, 900, 700, 5], k=2, epsilon=2.0).indices
     array([1, 2])
     """
+    plan = plan_permute_and_flip(
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_step=epsilon_step,
+        largest=largest,
+        sensitivity=sensitivity,
+        monotone=monotone,
+        method=method,
+    )
+    return plan.draw(rng)
+
+
+def plan_permute_and_flip(
+    counts: Counts,
+    *,
+    k: int = 1,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    epsilon_step: float | None = None,
+    largest: bool = True,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    method: PureMethod = "optimal",
+) -> Plan:
+    """Check a call of `permute_and_flip`; arguments as there."""
     k = integer("k", k)
     delta = probability("delta", delta, zero=True)
     method = _pure(method)
@@ -134,25 +162,30 @@ def permute_and_flip(
     total, step = calibrate(epsilon, epsilon_step, steps=k, delta=delta, method=method)
     scale = scale_of(step, sensitivity * (1.0 if scores.monotone else 2.0))
     head = scores.head(k=k, scale=scale)
-    picks, private = select(head, k=k, scale=scale, noise="exponential", fresh=True, rng=rng)
-    return Release(
-        indices=picks,
-        labels=scores.labels_of(picks),
-        ordered=True,
-        complete=True,
-        cost=Cost(total, delta, f"{THEOREM}; {composition(method, step, k, delta, 'pure DP')}"),
-        mechanism="permute_and_flip",
-        private=private,
-        parameters={
-            "k": k,
-            "largest": bool(largest),
-            "epsilon_step": step,
-            "scale": scale,
-            "sensitivity": sensitivity,
-            "monotone": scores.monotone,
-            "n_items": scores.n_items,
-        },
-    )
+    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, k, delta, 'pure DP')}")
+
+    def draw(rng: Rng | None) -> Release:
+        picks, private = select(head, k=k, scale=scale, noise="exponential", fresh=True, rng=rng)
+        return Release(
+            indices=picks,
+            labels=scores.labels_of(picks),
+            ordered=True,
+            complete=True,
+            cost=cost,
+            mechanism="permute_and_flip",
+            private=private,
+            parameters={
+                "k": k,
+                "largest": bool(largest),
+                "epsilon_step": step,
+                "scale": scale,
+                "sensitivity": sensitivity,
+                "monotone": scores.monotone,
+                "n_items": scores.n_items,
+            },
+        )
+
+    return Plan(cost, draw)
 
 
 def _pure(method: Any) -> Any:

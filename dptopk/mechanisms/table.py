@@ -65,9 +65,6 @@ _NOT_BOUNDED_RANGE = (
     "its noise is not of bounded range, which the accounting of a session assumes of every step; "
     f"{_OWN}, or under a Filter"
 )
-_IN_ONE_PIECE = (
-    f"it releases a set in one piece, not in steps of the session's epsilon; {_OWN}"
-)  # fmt: skip
 _BY_LAPLACE = (
     "Laplace noise is not paid by the number of outcomes "
     f"(Durfee and Rogers 2019, after Theorem 2); {_OWN}"
@@ -127,11 +124,8 @@ MECHANISMS: dict[str, Mechanism] = {
         scores=True,
         command=False,  # it is peel or permute_and_flip with k = 1
         bounded_range=True,
-        no_session=_NOT_BOUNDED_RANGE,
     ),
-    "joint": Mechanism(
-        "known", "either", "none", scores=True, bounded_range=True, no_session=_IN_ONE_PIECE
-    ),
+    "joint": Mechanism("known", "either", "none", scores=True, bounded_range=True),
     "gamma": Mechanism("known", "ordered", "none", no_session=_NOT_BOUNDED_RANGE),
     "noisy_counts": Mechanism(
         "", "", "optional", noises=DISCRETE_NOISES, command=False, no_session=_COUNTS

@@ -14,13 +14,14 @@ from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.domain import k_bar_of
 from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._select import select
 from dptopk.mechanisms._threshold import scales, threshold_tests
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 from dptopk.rounding import difference_down
 
-__all__ = ["top_stable"]
+__all__ = ["plan_top_stable", "top_stable"]
 
 THEOREM = "Carvalho, Wang, Gondara and Miao 2020, Theorem 3.2"
 
@@ -110,6 +111,31 @@ def top_stable(
     >>> dp.top_stable([3, 900, 700, 5, 2], k=3, epsilon=1.0, delta=1e-6)
     <Release of 2 by top_stable: [1, 2], unordered, stopped by BOT; epsilon=1, delta=1e-06>
     """
+    plan = plan_top_stable(
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        k_bar=k_bar,
+        split=split,
+        epsilon_select=epsilon_select,
+        bound=bound,
+    )
+    return plan.draw(rng)
+
+
+def plan_top_stable(
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    split: float = 0.37,
+    epsilon_select: float = 0.0,
+    bound: Bound = "exact",
+) -> Plan:
+    """Check a call of `top_stable`; arguments as there."""
     k = integer("k", k)
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=False)
@@ -120,53 +146,58 @@ def top_stable(
         raise ValueError(f"epsilon_select must be less than epsilon, got {epsilon_select}")
     h = as_histogram(counts)
     k_bar = k_bar_of(k, k_bar, default=k, limit=h.k_bar)
-    plan = calibrated(k, epsilon, delta, k_bar, split, epsilon_select, bound, h.n_items)
-    top_counts, items, gaps = _gaps(h, plan.places, k_bar)
-    passed, private = threshold_tests(
-        gaps[::-1].copy(),  # from the last place down
-        threshold=plan.threshold,
-        threshold_scale=plan.threshold_scale,
-        query_scale=plan.query_scale,
-        rng=rng,
-    )
-    place = plan.places - passed.size + 1 if passed[-1] else 0
-    top = items[:place]
-    if top.size > k and plan.select_scale is not None:
-        head = Head(top_counts[:place], top, None, False)
-        top, safe = select(head, k=k, scale=plan.select_scale, rng=rng)
-        private = private and safe
-    if h.known_domain and top.size <= k:
-        top = np.sort(top)
-    elif top.size > 1:
-        # Equal scores: any k of them, in any order.
-        head = Head(np.zeros(top.size, np.int64), top, None, False)
-        top, safe = select(head, k=min(k, top.size), scale=1.0, rng=rng)
-        private = private and safe
-        if h.known_domain:
+    noise = calibrated(k, epsilon, delta, k_bar, split, epsilon_select, bound, h.n_items)
+    top_counts, items, gaps = _gaps(h, noise.places, k_bar)
+    cost = Cost(epsilon, delta, THEOREM)
+
+    def draw(rng: Rng | None) -> Release:
+        passed, private = threshold_tests(
+            gaps[::-1].copy(),  # from the last place down
+            threshold=noise.threshold,
+            threshold_scale=noise.threshold_scale,
+            query_scale=noise.query_scale,
+            rng=rng,
+        )
+        place = noise.places - passed.size + 1 if passed[-1] else 0
+        top = items[:place]
+        if top.size > k and noise.select_scale is not None:
+            head = Head(top_counts[:place], top, None, False)
+            top, safe = select(head, k=k, scale=noise.select_scale, rng=rng)
+            private = private and safe
+        if h.known_domain and top.size <= k:
             top = np.sort(top)
-    return Release(
-        indices=top if h.known_domain else None,
-        labels=h.labels_of(top),
-        ordered=False,
-        complete=top.size == k,
-        cost=Cost(epsilon, delta, THEOREM),
-        mechanism="top_stable",
-        private=private,
-        parameters={
-            "k": k,
-            "k_bar": k_bar,
-            "split": split,
-            "epsilon_select": epsilon_select,
-            "bound": bound,
-            "threshold": plan.threshold,
-            "threshold_scale": plan.threshold_scale,
-            "query_scale": plan.query_scale,
-            "select_scale": plan.select_scale,
-        },
-    )
+        elif top.size > 1:
+            # Equal scores: any k of them, in any order.
+            head = Head(np.zeros(top.size, np.int64), top, None, False)
+            top, safe = select(head, k=min(k, top.size), scale=1.0, rng=rng)
+            private = private and safe
+            if h.known_domain:
+                top = np.sort(top)
+        return Release(
+            indices=top if h.known_domain else None,
+            labels=h.labels_of(top),
+            ordered=False,
+            complete=top.size == k,
+            cost=cost,
+            mechanism="top_stable",
+            private=private,
+            parameters={
+                "k": k,
+                "k_bar": k_bar,
+                "split": split,
+                "epsilon_select": epsilon_select,
+                "bound": bound,
+                "threshold": noise.threshold,
+                "threshold_scale": noise.threshold_scale,
+                "query_scale": noise.query_scale,
+                "select_scale": noise.select_scale,
+            },
+        )
+
+    return Plan(cost, draw)
 
 
-class Plan(NamedTuple):
+class Noise(NamedTuple):
     """Where the tests begin, and how noisy they are."""
 
     places: int
@@ -186,20 +217,20 @@ def calibrated(
     epsilon_select: float,
     bound: str,
     n_items: int | None,
-) -> Plan:
+) -> Noise:
     """Return what the budget affords, rounded against us."""
     rest = difference_down(epsilon, epsilon_select)
-    noise = scales(rest, hits=1, monotone=False, split=split)
+    first = scales(rest, hits=1, monotone=False, split=split)
     # At the last place of a known domain the set is always the same.
     moves = k_bar if n_items is None or bound == "paper" else max(1, min(k_bar, n_items - 1))
     threshold = stability_threshold(
-        delta, query_scale=noise.query, threshold_scale=noise.threshold, tests=moves, bound=bound
+        delta, query_scale=first.query, threshold_scale=first.threshold, tests=moves, bound=bound
     )
-    return Plan(
+    return Noise(
         k_bar if n_items is None else min(k_bar, n_items),
         threshold,
-        noise.threshold,
-        noise.query,
+        first.threshold,
+        first.query,
         scale_of(epsilon_select, float(k)) if epsilon_select else None,
     )
 
