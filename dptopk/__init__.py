@@ -48,7 +48,7 @@ from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.ranking import rank_pairs
-from dptopk.release import Answers, Cost, Release
+from dptopk.release import Answers, Cost, CountsNoise, Release
 from dptopk.rng import SeededRng
 from dptopk.verification.verify import verify
 
@@ -66,6 +66,7 @@ __all__ = [
     "Answers",
     "BudgetError",
     "Cost",
+    "CountsNoise",
     "DptopkError",
     "ExhaustedError",
     "Filter",

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dptopk._validate import probability
-from dptopk.discrete import margin
+from dptopk._show import BACKENDS, Backend, frame, json_of, table
+from dptopk._validate import choice, probability
 from dptopk.rounding import up
 
-__all__ = ["Answers", "Cost", "Release"]
+__all__ = ["Answers", "Cost", "CountsNoise", "Release"]
 
 
 class Cost(NamedTuple):
@@ -35,6 +35,25 @@ class Cost(NamedTuple):
         return f"epsilon={self.epsilon:g}, delta={self.delta:g} ({self.theorem})"
 
 
+class CountsNoise(NamedTuple):
+    """The noise of counts that were released.
+
+    Attributes
+    ----------
+    law : {"laplace", "gaussian"}
+        The discrete law.
+    scale : float
+        The scale of the Laplace law, the sigma of the Gaussian one.
+    among : int
+        Of how many noises those released are the largest: how many items took
+        part where the noise did the picking; 1 where it was drawn afterwards.
+    """
+
+    law: str
+    scale: float
+    among: int = 1
+
+
 class Release:
     """The items a mechanism picked. Immutable; holds nothing that was not released.
 
@@ -48,6 +67,8 @@ class Release:
         The items' labels, or None if the histogram had none.
     counts : numpy.ndarray of int64 or None
         Noisy counts of the items, in the same order; None if none were released.
+    counts_noise : CountsNoise or None
+        Their noise.
     ordered : bool
         Whether the order is part of the release; if not, items stand in item
         order, or of an unknown domain, whose item order is data, in random order.
@@ -78,6 +99,7 @@ class Release:
     indices: np.ndarray | None
     labels: tuple[Any, ...] | None
     counts: np.ndarray | None
+    counts_noise: CountsNoise | None
     ordered: bool
     complete: bool
     cost: Cost
@@ -97,7 +119,10 @@ class Release:
         private: bool,
         parameters: dict[str, Any],
         counts: np.ndarray | None = None,
+        counts_noise: CountsNoise | None = None,
     ):
+        if (counts is None) != (counts_noise is None):
+            raise TypeError("give both counts and counts_noise, or neither")
         for array in (indices, counts):
             if array is not None:
                 array.flags.writeable = False
@@ -106,6 +131,7 @@ class Release:
             indices=indices,
             labels=labels,
             counts=counts,
+            counts_noise=counts_noise,
             ordered=ordered,
             complete=complete,
             cost=cost,
@@ -176,16 +202,17 @@ class Release:
         (2, 2)
         """
         confidence = probability("confidence", confidence, zero=False)
-        noise = self.parameters.get("counts_noise")
-        if self.counts is None or noise is None:
+        if self.counts is None or self.counts_noise is None:
             raise ValueError("the release has no counts; noisy_counts adds them")
-        among = self.parameters.get("counts_among", 1)
+        law, scale, among = self.counts_noise
         each = confidence
         if among > 1:
             each = up(1 - (1 - Fraction(confidence)) / among)
         if each == 1.0:
             raise ValueError(f"confidence is too near 1, got {confidence}")
-        reach = margin(noise, self.parameters["counts_scale"], each)
+        from dptopk.discrete import margin  # a Release needs no sampler to be made or shown
+
+        reach = margin(law, scale, each)
         # As Python integers: near the ends of int64 these sums would wrap.
         ends = [
             (max(0, count - reach), min(max(0, count + reach), 2**63 - 1))
@@ -195,6 +222,84 @@ class Release:
 
     def __len__(self) -> int:
         return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return the item at a place, or the items of a slice."""
+        return self.items[place]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that was released, as plain numbers, lists and the labels as they are.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> dp.peel([3, 900, 700], k=1, epsilon=2).to_dict()["items"]
+        [1]
+        """
+        counted: dict[str, Any] = {"counts": None, "counts_noise": None}
+        if self.counts is not None and self.counts_noise is not None:
+            counted = {
+                "counts": self.counts.tolist(),
+                "counts_noise": self.counts_noise._asdict(),
+            }
+        return {
+            "items": list(self.items),
+            "indices": None if self.indices is None else self.indices.tolist(),
+            "labels": None if self.labels is None else list(self.labels),
+            **counted,
+            "ordered": self.ordered,
+            "complete": self.complete,
+            "cost": self.cost._asdict(),
+            "mechanism": self.mechanism,
+            "private": bool(self.private),
+            "parameters": dict(self.parameters),
+        }
+
+    def _columns(self) -> dict[str, list[Any]]:
+        """Return what stands in a table: the rank if there is one, the item, its noisy count."""
+        columns: dict[str, list[Any]] = {}
+        if self.ordered:
+            columns["rank"] = list(range(1, len(self) + 1))
+        columns["item"] = list(self.items)
+        if self.counts is not None:
+            columns["count"] = self.counts.tolist()
+            ends = self.intervals()
+            columns["low"], columns["high"] = ends[:, 0].tolist(), ends[:, 1].tolist()
+        return columns
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one line of JSON; labels that JSON lacks are written as text."""
+        return json_of(self.to_dict())
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return a frame with one row an item.
+
+        Its columns are rank, if the items are ordered, and item; and where noisy
+        counts were released count, low and high, a 95% interval.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+            The library whose frame it is; it must be installed.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+
+        Raises
+        ------
+        ImportError
+            If the library is not installed.
+        ValueError
+            If `backend` is none of these.
+        """
+        return frame(self._columns(), choice("backend", backend, BACKENDS))
+
+    def _repr_html_(self) -> str:
+        return table(self._columns(), _caption(self, self.complete, "stopped by BOT"))
 
     def __repr__(self) -> str:
         names = [repr(item) for item in self.items[:10]]
@@ -223,6 +328,7 @@ class Release:
             _tuple(self.indices),
             self.labels,
             _tuple(self.counts),
+            self.counts_noise,
             self.ordered,
             self.complete,
             self.cost,
@@ -230,6 +336,16 @@ class Release:
             self.private,
             dict(self.parameters),
         )
+
+
+def _caption(released: Release | Answers, good: bool, state: str) -> str:
+    """Say what a table shows, without its items."""
+    cost = released.cost
+    unsafe = "" if released.private else ", NOT PRIVATE"
+    return (
+        f"{released.mechanism}{'' if good else ', ' + state}; "
+        f"epsilon={cost.epsilon:g}, delta={cost.delta:g}{unsafe}"
+    )
 
 
 def _tuple(array: np.ndarray | None) -> tuple[int, ...] | None:
@@ -318,7 +434,61 @@ class Answers:
         return self.values[-1] if self.values else None
 
     def __len__(self) -> int:
-        return self.bits.size
+        return int(self.bits.size)
+
+    def __iter__(self) -> Iterator[bool]:
+        return iter(self.bits.tolist())
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return the bit of a query, or the bits of a slice."""
+        return self.bits[place].tolist()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all that was released, as plain numbers and lists and the values as they are."""
+        return {
+            "bits": self.bits.tolist(),
+            "values": None if self.values is None else list(self.values),
+            "exhausted": self.exhausted,
+            "cost": self.cost._asdict(),
+            "mechanism": self.mechanism,
+            "private": bool(self.private),
+            "parameters": dict(self.parameters),
+        }
+
+    def _columns(self) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {"query": list(range(len(self)))}
+        columns["bit"] = self.bits.tolist()
+        if self.values is not None:
+            columns["value"] = list(self.values)
+        return columns
+
+    def to_json(self) -> str:
+        """Return `to_dict` as one line of JSON; labels that JSON lacks are written as text."""
+        return json_of(self.to_dict())
+
+    def to_frame(self, backend: Backend = "pandas") -> Any:
+        """Return a frame with one rowX.
+
+        Parameters
+        ----------
+        backend : {"pandas", "polars", "pyarrow"}
+            The library whose frame it is; it must be installed.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+
+        Raises
+        ------
+        ImportError
+            If the library is not installed.
+        ValueError
+            If `backend` is none of these.
+        """
+        return frame(self._columns(), choice("backend", backend, BACKENDS))
+
+    def _repr_html_(self) -> str:
+        return table(self._columns(), _caption(self, not self.exhausted, "exhausted"))
 
     def __repr__(self) -> str:
         at = self.indices[:10].tolist()

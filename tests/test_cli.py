@@ -152,9 +152,9 @@ def test_counts_of_nothing(run, tmp_path):
 def test_counts_use_the_bound_on_a_users_items(run, events):
     argv = ["select", events, "-k", 3, *BUDGET, "--counts-epsilon", "1", "--json"]
     _, out, _ = run(*argv)
-    assert json.loads(out)["parameters"]["counts_scale"] == 3
+    assert json.loads(out)["counts_noise"]["scale"] == 3
     _, out, _ = run(*argv, "--max-items-per-user", "2")
-    assert json.loads(out)["parameters"]["counts_scale"] == 2
+    assert json.loads(out)["counts_noise"]["scale"] == 2
 
 
 def test_quiet_prints_the_items_alone(run, events):

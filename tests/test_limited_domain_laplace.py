@@ -180,9 +180,7 @@ def test_intervals_hold_although_the_largest_noises_were_picked():
                     release_counts=True, rng=rng)  # fmt: skip
         low, high = r.intervals(0.9).T
         held += bool(((low <= 500) & (high >= 500)).all())
-        narrow += bool(
-            (r.counts > 500 + margin("laplace", r.parameters["counts_scale"], 0.9)).any()
-        )
+        narrow += bool((r.counts > 500 + margin("laplace", r.counts_noise.scale, 0.9)).any())
     # At least 180 of 200 are held, up to 6 standard deviations; one noise's margin would not do.
     assert held >= 180 - 6 * math.sqrt(200 * 0.09)
     assert narrow == 200

@@ -95,7 +95,11 @@ def test_picks_of_joint_need_all_counts_whatever_was_picked():
     ("release", "error", "message"),
     [
         ("ant", TypeError, "release must be a Release, got str"),
-        (release_of([1], counts=np.array([3])), ValueError, "the release has counts already"),
+        (
+            release_of([1], counts=np.array([3]), counts_noise=dp.CountsNoise("laplace", 1.0)),
+            ValueError,
+            "the release has counts already",
+        ),
         (release_of([1], parameters={"monotone": False}), ValueError, "the release is by scores"),
         (release_of([1], parameters={"sensitivity": 1.1}), ValueError, "the release is by counts"),
         (release_of([-1]), ValueError, "the release is not of this histogram"),
@@ -126,11 +130,10 @@ def test_counts_are_added_to_what_was_released():
     assert after.counts.shape == (2,)
     assert dict(after.parameters) == {
         **before.parameters,
-        "counts_noise": "laplace",
-        "counts_scale": 8.0,
         "counts_epsilon": 0.25,
         "counts_delta": 0.0,
     }
+    assert after.counts_noise == ("laplace", 8.0, 1)
     with pytest.raises(ValueError, match="read-only"):
         after.counts[0] = 1
     assert pickle.loads(pickle.dumps(after)) == after
@@ -263,11 +266,11 @@ def test_a_delta_that_is_not_spent_counts_all_the_same():
 )
 def test_a_user_moves_no_more_than_is_counted_and_bounded(items, bound, moved):
     release = counted(items, epsilon=0.3, max_items_per_user=bound)
-    scale = release.parameters["counts_scale"]
+    scale = release.counts_noise.scale
     assert Fraction(scale) * Fraction(0.3) >= moved
     assert Fraction(math.nextafter(scale, 0)) * Fraction(0.3) < moved
     release = counted(items, epsilon=0.3, delta=1e-5, noise="gaussian", max_items_per_user=bound)
-    assert release.parameters["counts_scale"] == discrete.discrete_gaussian_sigma(
+    assert release.counts_noise.scale == discrete.discrete_gaussian_sigma(
         epsilon=0.3, delta=1e-5, moved=moved
     )
 
@@ -278,7 +281,7 @@ def test_the_histograms_own_bound_is_used():
         release = dp.noisy_counts(
             unknown(("ant", "cat", "fox")), h, epsilon=1.0, max_items_per_user=bound
         )
-        assert release.parameters["counts_scale"] == scale
+        assert release.counts_noise.scale == scale
 
 
 def test_the_noise_of_smaller_variance_is_chosen():
@@ -290,12 +293,12 @@ def test_the_noise_of_smaller_variance_is_chosen():
             "laplace": discrete.variance("laplace", laplace),
             "gaussian": discrete.variance("gaussian", gaussian),
         }
-        noise = release.parameters["counts_noise"]
+        noise = release.counts_noise.law
         assert noise == min(variances, key=variances.get)
         assert release.parameters["counts_delta"] == (delta if noise == "gaussian" else 0.0)
-    assert counted(range(7), epsilon=1.0, delta=1e-3).parameters["counts_noise"] == "gaussian"
-    assert counted(range(1), epsilon=1.0, delta=1e-6).parameters["counts_noise"] == "laplace"
-    assert counted(range(7)).parameters["counts_noise"] == "laplace"
+    assert counted(range(7), epsilon=1.0, delta=1e-3).counts_noise.law == "gaussian"
+    assert counted(range(1), epsilon=1.0, delta=1e-6).counts_noise.law == "laplace"
+    assert counted(range(7)).counts_noise.law == "laplace"
 
 
 def test_delta_does_not_depend_on_how_many_were_picked():
@@ -309,7 +312,7 @@ def test_delta_does_not_depend_on_how_many_were_picked():
             release = dp.noisy_counts(release, COUNTS, max_items_per_user=bound, **budget)
             found.add((release.cost.delta, release.parameters["counts_delta"]))
             if picked == 1:
-                assert release.parameters["counts_noise"] == "laplace"
+                assert release.counts_noise.law == "laplace"
         ((total, own),) = found
         assert own == spent
         assert total == pytest.approx(1e-7 + spent, rel=1e-15)
@@ -336,7 +339,7 @@ def test_intervals_hold_the_true_count_as_often_as_they_say():
         for confidence in (0.5, 0.95):
             low, high = release.intervals(confidence).T
             held = np.mean((low <= counts) & (counts <= high))
-            scale = release.parameters["counts_scale"]
+            scale = release.counts_noise.scale
             reach = discrete.margin(noise, scale, confidence)
             exact = 1 - math.exp(discrete.log_tail(noise, scale, reach + 1))
             assert exact >= confidence
@@ -350,9 +353,11 @@ def test_intervals_hold_the_true_count_as_often_as_they_say():
 def test_all_at_once_are_held_as_often_as_is_said(among, confidence, monkeypatch):
     """In the last place too: rounded to nearest, 1 - 2^-46 among 80 was 25% short."""
     asked = []
-    monkeypatch.setattr("dptopk.release.margin", lambda noise, scale, each: asked.append(each) or 1)
-    noisy = {"counts_noise": "laplace", "counts_scale": 1.0, "counts_among": among}
-    release = release_of([1], counts=np.array([4]), parameters=noisy)
+    monkeypatch.setattr(
+        "dptopk.discrete.margin", lambda noise, scale, each: asked.append(each) or 1
+    )
+    noise = dp.CountsNoise("laplace", 1.0, among=among)
+    release = release_of([1], counts=np.array([4]), counts_noise=noise)
     try:
         release.intervals(confidence)
     except ValueError:
@@ -381,7 +386,7 @@ def test_intervals_refuse_a_confidence_out_of_range(bad):
 def test_intervals_need_counts():
     with pytest.raises(TypeError, match=r"^confidence must be a real number"):
         counted().intervals("95%")
-    for release in (release_of([1]), release_of([1], counts=np.array([4]))):
+    for release in (release_of([1]), release_of([])):
         with pytest.raises(ValueError, match=r"^the release has no counts"):
             release.intervals()
 

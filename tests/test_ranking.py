@@ -455,7 +455,7 @@ def test_no_data_in_a_repr_or_message():
     release = rank(k=1)
     assert set(release.parameters) == {
         "k", "method", "degree", "comparisons_per_pair", "rho", "rho_is", "restart", "sensitivity",
-        "n_items", "monotone", "grid", "scale", "counts_noise", "counts_scale", "counts_among",
+        "n_items", "monotone", "grid", "scale",
     }  # fmt: skip
 
 

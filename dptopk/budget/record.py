@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dptopk.histogram import Histogram
-from dptopk.release import Cost, Release
+from dptopk.release import Cost, CountsNoise, Release
 
 __all__ = ["check_labels", "decode", "encode"]
 
@@ -120,6 +120,7 @@ def encode(release: Release) -> str:
         "indices": None if release.indices is None else release.indices.tolist(),
         "labels": None if release.labels is None else [_pack(v) for v in release.labels],
         "counts": None if release.counts is None else release.counts.tolist(),
+        "counts_noise": None if release.counts_noise is None else list(release.counts_noise),
         "ordered": release.ordered,
         "complete": release.complete,
         "cost": list(release.cost),
@@ -137,6 +138,8 @@ def decode(text: str) -> Release:
         indices=None if state["indices"] is None else np.array(state["indices"], np.int64),
         labels=None if state["labels"] is None else tuple(map(_unpack, state["labels"])),
         counts=None if state["counts"] is None else np.array(state["counts"], np.int64),
+        # Not in records of version 0.1, which have no counts.
+        counts_noise=CountsNoise(*state["counts_noise"]) if state.get("counts_noise") else None,
         ordered=state["ordered"],
         complete=state["complete"],
         cost=Cost(*state["cost"]),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from dptopk._show import plain
 
 __all__ = ["Refused", "plain", "print_json", "printable", "refusing", "tables", "version"]
 
@@ -55,21 +56,6 @@ def tables() -> Any:
 def print_json(value: Any) -> None:
     """Print one line of JSON."""
     print(json.dumps(value, allow_nan=False))
-
-
-def plain(value: Any) -> Any:
-    """Return a label or parameter as JSON has it: numbers, text, or their text."""
-    if isinstance(value, Mapping):  # parameters of a mechanism inside another
-        return {str(name): plain(inner) for name, inner in value.items()}
-    if hasattr(value, "item") and hasattr(value, "dtype"):  # a NumPy scalar
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):  # JSON has no word for it
-        return str(value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "backslashreplace")
-    return str(value)
 
 
 def printable(text: str) -> str:

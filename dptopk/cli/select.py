@@ -243,6 +243,8 @@ def _print_release(release: Any, args: argparse.Namespace, session: Any = None) 
     intervals = [] if release.counts is None else release.intervals(CONFIDENCE).tolist()
     if args.json:
         counted = {"counts": counts, "intervals": intervals, "confidence": CONFIDENCE}
+        if release.counts_noise is not None:
+            counted["counts_noise"] = release.counts_noise._asdict()
         print_json(
             {
                 "items": labels,

@@ -17,7 +17,7 @@ from dptopk.histogram import Counts, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, scale_of
 from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._select import select
-from dptopk.release import Cost, Release
+from dptopk.release import Cost, CountsNoise, Release
 from dptopk.rng import Rng
 from dptopk.rounding import padded
 
@@ -200,9 +200,10 @@ def plan_limited_domain_laplace(
     lift: Any = integer_threshold(m, delta, scale) if release_counts else threshold(m, delta)
 
     def draw(rng: Rng | None) -> Release:
-        noisy, counted = None, {}
+        noisy: np.ndarray | None = None
+        counted: CountsNoise | None = None
         if release_counts:
-            counted = {"counts_noise": "laplace", "counts_scale": scale, "counts_among": tops}
+            counted = CountsNoise("laplace", scale, among=tops)
             positions, noisy, private = _noisy_picks(keys, next_count + 1 + lift, k, scale, rng)
             picks, complete = items[positions], positions.size == k
         else:
@@ -221,6 +222,7 @@ def plan_limited_domain_laplace(
             indices=picks if h.known_domain else None,
             labels=h.labels_of(picks),
             counts=noisy,
+            counts_noise=counted,
             ordered=True,
             complete=complete,
             cost=cost,
@@ -233,7 +235,6 @@ def plan_limited_domain_laplace(
                 "epsilon_step": step,
                 "scale": scale,
                 "threshold": lift,
-                **counted,
             },
         )
 

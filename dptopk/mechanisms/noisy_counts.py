@@ -13,7 +13,7 @@ from dptopk.accounting.compositions import basic
 from dptopk.discrete import NOISES, add_noise, discrete_gaussian_sigma, laplace_scale, variance
 from dptopk.domain import bound_of_user
 from dptopk.histogram import Counts, Histogram, as_histogram
-from dptopk.release import Cost, Release
+from dptopk.release import Cost, CountsNoise, Release
 from dptopk.rng import Rng
 
 __all__ = ["noisy_counts"]
@@ -65,7 +65,7 @@ def noisy_counts(
     -------
     Release
         The same with `counts` (int64, in the same order; may be negative), the
-        sum of both costs, and the parameters counts_noise, counts_scale,
+        sum of both costs, their noise as ``counts_noise``, and the parameters
         counts_epsilon and counts_delta. See `Release.intervals`.
 
     Raises
@@ -102,7 +102,7 @@ def noisy_counts(
     >>> h = dp.Histogram([900, 3, 700], labels=["ant", "bee", "cat"])
     >>> picked = dp.peel(h, k=2, epsilon=1.0)
     >>> counted = dp.noisy_counts(picked, h, epsilon=0.5)
-    >>> counted.labels, counted.cost.epsilon, counted.parameters["counts_scale"]
+    >>> counted.labels, counted.cost.epsilon, counted.counts_noise.scale
     (('ant', 'cat'), 1.5, 4.0)
     """
     if not isinstance(release, Release):
@@ -131,6 +131,7 @@ def noisy_counts(
         indices=release.indices,
         labels=release.labels,
         counts=counts,
+        counts_noise=CountsNoise(law, scale),
         ordered=release.ordered,
         complete=release.complete,
         cost=cost,
@@ -138,8 +139,6 @@ def noisy_counts(
         private=release.private and private,
         parameters={
             **release.parameters,
-            "counts_noise": law,
-            "counts_scale": scale,
             "counts_epsilon": epsilon,
             "counts_delta": spent,
         },

@@ -16,7 +16,7 @@ from dptopk.errors import StatementError
 from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.ranking import chain
 from dptopk.ranking.table import MOST_TOTAL, checked_table, compared, is_complete, read_table
-from dptopk.release import Cost, Release
+from dptopk.release import Cost, CountsNoise, Release
 from dptopk.rng import Rng
 from dptopk.rounding import up
 
@@ -177,6 +177,7 @@ def rank_pairs(
         indices=picks,
         labels=labels_at(labels, picks),
         counts=noisy[picks],
+        counts_noise=CountsNoise("laplace", plan.scale, among=n_items),  # it picked them
         ordered=True,
         complete=True,
         cost=Cost(plan.epsilon, 0.0, LAPLACE),
@@ -186,9 +187,6 @@ def rank_pairs(
             **parameters,
             "grid": plan.grid,
             "scale": plan.scale / plan.grid,
-            "counts_noise": "laplace",
-            "counts_scale": plan.scale,
-            "counts_among": n_items,  # their noise picked them
         },
     )
 
