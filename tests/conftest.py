@@ -21,10 +21,30 @@ def data_dir() -> Path:
     return path
 
 
-@pytest.fixture(params=range(_core.simd_best() + 1))
+LEVELS = range(_core.simd_best() + 1)
+
+
+@pytest.fixture(params=LEVELS)
 def level(request):
     """Run the test at each SIMD level of this machine."""
     before = _core.simd_get()
     assert _core.simd_set(request.param) == request.param
     yield request.param
+    _core.simd_set(before)
+
+
+@pytest.fixture
+def levels():
+    """Set the SIMD levels of this machine one after the other, as the test goes through them.
+
+    For a test whose right answers take longer than what it compares with them.
+    """
+
+    def each():
+        for number in LEVELS:
+            assert _core.simd_set(number) == number
+            yield number
+
+    before = _core.simd_get()
+    yield each()
     _core.simd_set(before)

@@ -16,8 +16,6 @@ from dptopk.reference import race as exact
 from dptopk.reference.interval import Interval
 from dptopk.verification.sampling import chi_square, power
 
-pytestmark = pytest.mark.xdist_group("race")  # its fixtures are made once
-
 TAPES = 1000
 LONG = 1 << 16  # words of a tape for fresh noise, in a head that is cut too short
 NOISES = sorted(_core.NOISES)
@@ -94,30 +92,31 @@ def span(head):
     return max(every) - min(every)
 
 
-@pytest.fixture(scope="module", params=NOISES)
-def expected(request):
-    """A noise, and what the reference picks with it on every tape."""
-    picks = []
+@every_noise
+def test_kernel_equals_reference_on_the_same_tape(noise, levels):
+    """At every level; and no noise passes for another."""
+    right = []
     for seed in range(TAPES):
         head, case = random_case(np.random.default_rng(seed))
-        picks.append(reference(head, words(seed), noise=request.param, **case))
-    return request.param, picks
-
-
-@pytest.mark.usefixtures("level")
-def test_kernel_equals_reference_on_the_same_tape(expected):
-    noise, right = expected
-    undecided = 0
-    for seed in range(TAPES):
-        head, case = random_case(np.random.default_rng(seed))
-        picks = kernel(head, words(seed), noise=noise, **case)
-        if picks is None:
-            # Far below the first score, doubles can't tell one noise from another.
-            assert span(head) / case["scale"] > 2**30
-            undecided += 1
-        else:
-            assert picks == right[seed], seed
-    assert undecided < TAPES / 4
+        right.append(reference(head, words(seed), noise=noise, **case))
+    for level in levels:
+        undecided = 0
+        for seed in range(TAPES):
+            head, case = random_case(np.random.default_rng(seed))
+            picks = kernel(head, words(seed), noise=noise, **case)
+            if picks is None:
+                # Far below the first score, doubles can't tell one noise from another.
+                assert span(head) / case["scale"] > 2**30
+                undecided += 1
+            else:
+                assert picks == right[seed], (level, seed)
+        assert undecided < TAPES / 4
+    for other in NOISES:
+        picks = []
+        for seed in range(400):
+            head, case = random_case(np.random.default_rng(seed))
+            picks.append(kernel(head, words(seed), noise=other, **case) or right[seed])
+        assert (picks == right[:400]) == (noise == other)
 
 
 @every_noise
@@ -130,16 +129,6 @@ def test_a_broken_twin_disagrees(noise):
         case["scale"] *= 1.01
         wrong += right != kernel(head, words(seed), noise=noise, **case)
     assert wrong > 0
-
-
-@pytest.mark.parametrize("other", NOISES)
-def test_no_noise_passes_for_another(expected, other):
-    noise, right = expected
-    picks = []
-    for seed in range(400):
-        head, case = random_case(np.random.default_rng(seed))
-        picks.append(kernel(head, words(seed), noise=other, **case) or right[seed])
-    assert (picks == right[:400]) == (noise == other)
 
 
 @every_noise
@@ -166,28 +155,23 @@ def fresh_cases(tapes):
             yield seed, head, case
 
 
-@pytest.fixture(scope="module", params=NOISES)
-def expected_afresh(request):
-    """A noise, and what the reference picks on every tape with fresh noise for each pick."""
-    noise = request.param
-    return noise, {
+@every_noise
+def test_fresh_noise_for_every_pick_equals_the_reference(noise, levels):
+    tapes = 100 if noise == "gaussian" else 400
+    right = {
         seed: reference_afresh(head, words(seed, LONG), noise=noise, **case)
-        for seed, head, case in fresh_cases(100 if noise == "gaussian" else 400)
+        for seed, head, case in fresh_cases(tapes)
     }
-
-
-@pytest.mark.usefixtures("level")
-def test_fresh_noise_for_every_pick_equals_the_reference(expected_afresh):
-    noise, right = expected_afresh
-    undecided = changed = 0
-    for seed, head, case in fresh_cases(len(right)):
-        tape = words(seed, LONG)
-        picks = kernel(head, tape, noise=noise, fresh=True, **case)
-        undecided += picks is None
-        assert picks is None or picks == right[seed], seed
-        changed += picks is not None and picks != kernel(head, tape, noise=noise, **case)
-    assert undecided <= len(right) / 10
-    assert changed > len(right) / 10  # one draw for all picks is something else
+    for level in levels:
+        undecided = changed = 0
+        for seed, head, case in fresh_cases(tapes):
+            tape = words(seed, LONG)
+            picks = kernel(head, tape, noise=noise, fresh=True, **case)
+            undecided += picks is None
+            assert picks is None or picks == right[seed], (level, seed)
+            changed += picks is not None and picks != kernel(head, tape, noise=noise, **case)
+        assert undecided <= len(right) / 10
+        assert changed > len(right) / 10  # one draw for all picks is something else
 
 
 @every_noise

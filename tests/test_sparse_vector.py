@@ -19,8 +19,6 @@ from dptopk.reference import sparse_vector as exact
 from dptopk.reference.race import Tape
 from dptopk.rng import TapeRng, acquire, release
 
-pytestmark = pytest.mark.xdist_group("sparse_vector")  # its fixtures are made once
-
 TAPES = 1500
 
 
