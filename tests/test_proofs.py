@@ -1,0 +1,209 @@
+"""The steps of docs/proofs that can be checked by trying all small cases.
+
+Written from the proofs alone: nothing here calls the library's own tops, laws or scales,
+but for the ranking by fractions at the end. Each check has a wrong statement that it rejects.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+ITEMS, MOST = 4, 3
+PHANTOMS = tuple(f"phantom {i}" for i in range(ITEMS))
+
+
+def top_of(counts, k_bar, known):
+    """The top k_bar, ties by item, filled with phantoms; and the next count."""
+    items = [i for i in range(len(counts)) if known or counts[i] > 0]
+    items.sort(key=lambda i: (-counts[i], i))
+    following = counts[items[k_bar]] if len(items) > k_bar else 0
+    top = items[:k_bar]
+    if not known:
+        top += PHANTOMS[: k_bar - len(top)]
+    return top, following
+
+
+def cases():
+    """All small histograms, a user more, cuts, and both kinds of domain."""
+    for counts in itertools.product(range(MOST + 1), repeat=ITEMS):
+        for user in itertools.product((0, 1), repeat=ITEMS):
+            if any(user):
+                for k_bar, known in itertools.product(range(1, ITEMS + 1), (True, False)):
+                    yield counts, user, k_bar, known
+
+
+class Swap:
+    """What a user does to the tops: who leaves, who enters, and how much each place rises."""
+
+    def __init__(self, counts, user, k_bar, known):
+        self.more = tuple(c + u for c, u in zip(counts, user, strict=True))
+        top, self.next = top_of(counts, k_bar, known)
+        top_more, self.next_more = top_of(self.more, k_bar, known)
+        self.leave = [i for i in top if i not in top_more]
+        self.enter = [i for i in top_more if i not in top]
+
+        def count(histogram, i):
+            return 0 if isinstance(i, str) else histogram[i]
+
+        self.low = [count(counts, i) for i in self.leave]
+        self.high = [count(self.more, i) for i in self.enter]
+        stay = [i for i in top if i in top_more]
+        self.stay_rises = [count(self.more, i) - count(counts, i) for i in stay]
+        self.bot_rise = self.next_more - self.next
+        self.size = sum(user)
+
+
+SWAPS = [(case, Swap(*case)) for case in cases()]
+
+
+def everywhere(statement):
+    return all(statement(swap, *case) for case, swap in SWAPS)
+
+
+def test_as_many_leave_the_top_as_enter_it():
+    assert everywhere(lambda s, *_: len(s.leave) == len(s.enter))
+    assert not everywhere(lambda s, *_: not s.leave)  # tops do differ
+
+
+def test_a_pair_rises_by_0_or_1_however_it_is_paired():
+    def rises(swap, *_):
+        return {b - a for a in swap.low for b in swap.high} <= {0, 1}
+
+    assert everywhere(rises)
+    assert not everywhere(lambda s, *_: {b - a for a in s.low for b in s.high} <= {0})
+    assert not everywhere(lambda s, *_: {b - a for a in s.low for b in s.high} <= {1})
+
+
+def test_a_slot_is_at_most_one_above_the_next_count_of_its_own_side():
+    def low(above):
+        def statement(swap, *_):
+            return all(c <= swap.next + above for c in swap.low) and all(
+                c <= swap.next_more + above for c in swap.high
+            )
+
+        return statement
+
+    assert everywhere(low(1))
+    assert not everywhere(low(0))  # the "+ 1" of the threshold is needed
+
+
+def test_how_many_can_cross_the_cut():
+    def most(swap, counts, user, k_bar, known):
+        bounds = [k_bar, sum(user)] + [len(counts) - k_bar] * known
+        return len(swap.leave) <= min(bounds)
+
+    def too_few(swap, counts, user, k_bar, known):  # as if an unknown domain were known
+        return len(swap.leave) <= min(k_bar, sum(user), len(counts) - k_bar)
+
+    assert everywhere(most)
+    assert not everywhere(too_few)
+
+
+def rises_of(swap):
+    pairs = zip(swap.low, swap.high, strict=True)
+    return [*swap.stay_rises, *(b - a for a, b in pairs), swap.bot_rise]
+
+
+def test_all_competitors_rise_by_0_or_1_and_together_by_no_more_than_the_user_has_items():
+    assert everywhere(lambda s, *_: set(rises_of(s)) <= {0, 1})
+    assert everywhere(lambda s, *_: sum(rises_of(s)) <= s.size)
+    assert not everywhere(lambda s, *_: sum(rises_of(s)) <= s.size - 1)
+
+
+def test_after_a_common_shift_half_of_the_competitors_move_at_most():
+    def moved(swap, counts, user, k_bar, known):
+        rises = rises_of(swap)
+        return min(sum(rises), len(rises) - sum(rises)) <= (k_bar + 1) // 2
+
+    assert everywhere(moved)
+    assert not everywhere(lambda s, c, u, k_bar, _: sum(rises_of(s)) <= (k_bar + 1) // 2)
+
+
+def test_distances_to_the_cut_all_move_one_way_by_at_most_1():
+    def one_way(swap, *_):
+        moves = {rise - swap.bot_rise for rise in rises_of(swap)[:-1]}
+        return moves <= {0, 1} or moves <= {-1, 0}
+
+    assert everywhere(one_way)
+    assert not everywhere(lambda s, *_: {r - s.bot_rise for r in rises_of(s)[:-1]} <= {0, 1})
+
+
+# ---- one slot against BOT
+
+
+def test_a_slot_beats_bot_in_a_gumbel_race_with_less_than_delta():
+    """limited_domain: m slots one user above the next count, BOT ln(m / delta) scales more."""
+    for m, delta in itertools.product((1, 2, 5), (0.3, 0.01, 1e-9)):
+        weight, bot = 1.0, m / delta
+        beaten = m * weight / (m * weight + bot)
+        assert beaten == pytest.approx(delta / (1 + delta), rel=1e-12)
+        wrong = m * weight / (m * weight + 1 / delta)  # ln(1 / delta) for ln(m / delta)
+        assert (wrong > delta) == (m > 1)
+
+
+def test_a_slot_beats_bot_in_laplace_noise_by_the_tail():
+    """P(X - Y > T) = (2 + T) exp(-T) / 4, by quadrature over Y; and not with 3 for 2."""
+    y, width = np.linspace(-60, 60, 240_001, retstep=True)
+    for t in (0.0, 1.0, 4.0, 9.0):
+        at = t + y
+        above = np.where(at > 0, np.exp(-np.abs(at)) / 2, 1 - np.exp(-np.abs(at)) / 2)
+        chance = float((np.exp(-np.abs(y)) / 2 * above).sum() * width)
+        assert chance == pytest.approx((2 + t) * math.exp(-t) / 4, rel=1e-6)
+        assert chance < (3 + t) * math.exp(-t) / 4 * (1 - 1e-3)
+
+
+# ---- one comparison
+
+
+def stationary(matrix):
+    """Solve pi (I - P) = 0 by the adjugate: minors of I - P, in fractions."""
+    n = len(matrix)
+    left = [[Fraction(i == j) - matrix[i][j] for j in range(n)] for i in range(n)]
+
+    def determinant(rows):
+        if not rows:
+            return Fraction(1)
+        return sum(
+            (-1) ** j * rows[0][j] * determinant([row[:j] + row[j + 1 :] for row in rows[1:]])
+            for j in range(len(rows))
+        )
+
+    minors = [
+        determinant([[left[r][c] for c in range(n) if c != i] for r in range(n) if r != i])
+        for i in range(n)
+    ]
+    return [minor / sum(minors) for minor in minors]
+
+
+def walk(wins, degree, times, restart):
+    n = len(wins)
+    rows = [[Fraction(wins[j][i], degree * times) for j in range(n)] for i in range(n)]
+    for i in range(n):
+        rows[i][i] = 1 - sum(rows[i][:i] + rows[i][i + 1 :])
+    return [[(1 - restart) * p + restart / n for p in row] for row in rows]
+
+
+@pytest.mark.parametrize("restart", [Fraction(0), Fraction(1, 4)])
+def test_one_comparison_moves_the_distribution_by_the_bound(restart):
+    """Three items, all pairs, twice each: every table, every flip; half the bound breaks."""
+    n, times, degree = 3, 2, 2
+    pairs = list(itertools.combinations(range(n), 2))
+    stays, rho = 1 - restart, 1 - Fraction(1, degree)
+    bound = 2 * stays / (degree * times * (1 - stays * rho))
+    worst = Fraction(0)
+    for outcome in itertools.product(range(times + 1), repeat=len(pairs)):
+        for flipped in range(len(pairs)):
+            if outcome[flipped] == times:
+                continue
+            distributions = []
+            for more in (0, 1):
+                wins = [[0] * n for _ in range(n)]
+                for place, ((i, j), won) in enumerate(zip(pairs, outcome, strict=True)):
+                    won += more * (place == flipped)
+                    wins[i][j], wins[j][i] = won, times - won
+                distributions.append(stationary(walk(wins, degree, times, restart)))
+            worst = max(worst, sum(abs(a - b) for a, b in zip(*distributions, strict=True)))
+    assert bound / 2 < worst <= bound
