@@ -6,7 +6,9 @@ but for the ranking by fractions at the end. Each check has a wrong statement th
 
 import itertools
 import math
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -207,3 +209,40 @@ def test_one_comparison_moves_the_distribution_by_the_bound(restart):
                 distributions.append(stationary(walk(wins, degree, times, restart)))
             worst = max(worst, sum(abs(a - b) for a, b in zip(*distributions, strict=True)))
     assert bound / 2 < worst <= bound
+
+
+# ---- Theorem 2.2
+
+
+@pytest.mark.parametrize("monotone", [True, False])
+def test_half_the_constant_is_taken_only_where_its_proof_begins(monotone):
+    """Below k = 15.21 L the scale is pure, or has the whole constant."""
+    from dptopk.mechanisms.oneshot import noise_for
+
+    seen = set()
+    for m, delta in ((2, 0.05), (1000, 1e-6), (10**6, 1e-9)):
+        log, whole = math.log(m / delta), 4.0 if monotone else 8.0
+        for k in {*range(1, 400, 3), *(math.floor(15.21 * log) + i for i in (-1, 0, 1, 2))}:
+            if k > m:
+                continue
+            noise = noise_for(
+                noise="laplace", method="approximate", k=k, epsilon=0.2, delta=delta,
+                sensitivity=1.0, monotone=monotone, max_items_per_user=None, n_items=m,
+            )  # fmt: skip
+            share = noise.scale * 0.2 / math.sqrt(k * log) / whole
+            assert share == pytest.approx(1.0 if k < 15.21 * log else 0.5, rel=1e-9)
+            seen.add(round(share, 1))
+    assert seen == {1.0, 0.5}
+
+
+# ---- the pages
+
+
+def test_every_test_that_a_page_names_is_there():
+    here = Path(__file__).parent
+    there = set(re.findall(r"^def (test_\w+)", "\n".join(p.read_text() for p in here.glob("*.py")),
+                           re.M))  # fmt: skip
+    pages = "\n".join(page.read_text() for page in here.parent.glob("docs/proofs/*.md"))
+    named = set(re.findall(r"\b(test_\w+)\b(?!\.py)", pages))
+    assert len(named) > 25
+    assert named <= there, named - there

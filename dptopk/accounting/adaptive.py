@@ -1,47 +1,14 @@
 """Composition of adaptively chosen bounded-range steps, certified from above.
 
-A step of range e is dominated by a two-point loss: t with probability
-P(t) = (1 - e^(t-e)) / (1 - e^(-e)), else t - e, for some t in [0, e]: the
-hockey stick is convex in exp(-loss), and exp(-loss) has mean 1. So after j
-steps, each chosen in view of the outcomes before it, the worst delta at
-epsilon = x is V_j(x), where V_0(x) = max(0, 1 - e^x) and
+After j steps of range e, each chosen in view of the outcomes before it, the worst delta at
+epsilon = x is at most V_j(x), where V_0(x) = max(0, 1 - e^x) and
 
-    V_j(x) = max over t of P(t) V_{j-1}(x - t) + (1 - P(t)) V_{j-1}(x - t + e).
+    V_j(x) = max over t of P(t) V_{j-1}(x - t) + (1 - P(t)) V_{j-1}(x - t + e),
+    P(t) = (1 - e^(t-e)) / (1 - e^(-e)), 0 <= t <= e.
 
-What is computed is an upper bound U_j of V_j at multiples of h = e/m.
-
-1. As a function of y = e^x, V_j is convex (V_0 is, and scaling of y, mixtures
-   and maxima keep it), does not increase, and lies in [0, 1]. So the line in y
-   between two upper bounds at neighbouring places is an upper bound between
-   them. The error of a step is O(h^2), as V_j is smooth but for its kinks.
-2. x - t and x - t + e differ by m places: as t moves through a cell of width
-   h, both move through one cell each. There, with z = e^t, the objective is
-   A + B z + C/z. Let w in [0, 1] run over the cell with 1 + w (e^h - 1) = s
-   proportional to 1/z. Then the objective is the chord in w of its end values
-   plus K w (1-w)/s, where K is the fall of P across the cell times
-   (e^h - 1) gap + bend; gap is the first value function less the second at the
-   upper t, bend the rise of the first from lower to upper t less that of the
-   second. As s >= 1, a parabola bounds it, with its peak in closed form. So
-   U_j(x) is at least the supremum over all t, not only over a grid.
-   The same argument on a block of cells gives a bound by which most blocks are
-   skipped.
-3. Exchanging the neighbours turns losses {t, t-e} into {e-t, -t}, again a
-   step of range e. Hence V_j(-x) = 1 - e^(-x) + e^(-x) V_j(x), and only
-   x >= 0 is stored.
-4. Past the last stored place V_j is at most a floor v, and U_j is never set
-   below it. The recursion is monotone and commutes with adding a constant,
-   so U_j exceeds what v = 0 gives by at most v.
-5. V_1(x) = (1 - e^((x-e)/2))^2 / (1 - e^(-e)) on [0, e]: the objective is
-   P(t) (1 - e^(x-t)), largest at t = (x+e)/2. The recursion starts there.
-6. Rounding: the weights come from expm1 and all sums that matter have positive
-   terms, so a new value is within 32 units of 2^-53 and is raised by 64. Only
-   `bend` subtracts; its error is at most 4 units of the larger value at the
-   lower end, and 8 are added.
-
-Stopping early is covered: t = 0 has P = 1, a step without loss. A smaller
-range is covered too, being a special case. The bound for steps fixed in
-advance is lower and is not valid for peeling, where each pick depends on those
-before.
+What is computed is an upper bound of it at multiples of a width: docs/proofs/adaptive.md shows
+why both bounds hold. Stopping early is covered, and so are smaller ranges. The bound for steps
+fixed in advance is lower, but not valid for peeling, where each pick depends on those before.
 """
 
 import math
@@ -71,7 +38,7 @@ def cells_for(steps: int) -> int:
 
 
 def one_step(epsilon_step: float, delta: float) -> float:
-    """Solve V_1(x) = delta (point 5 above), rounded up."""
+    """Solve V_1(x) = delta (step 12 of docs/proofs/adaptive.md), rounded up."""
     root = math.sqrt(delta) * math.sqrt(-math.expm1(-epsilon_step))  # the product may underflow
     if root >= 1.0:
         return epsilon_step

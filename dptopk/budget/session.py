@@ -67,7 +67,7 @@ class Session:
     **Guarantee**: all releases of a session together are (epsilon, delta)-DP
     when one user is added or removed, whichever histograms and parameters the
     analyst chooses in view of earlier releases, and whenever they stop
-    (Theorem 2; `dptopk.budget.terms` has the proof of "tight"). The
+    (Theorem 2; docs/proofs/session.md proves "tight"). The
     histograms may be different ones: the user is then added to or removed from
     all of them, and touches each item of each once at most.
 

@@ -1,23 +1,7 @@
 """What a session is opened with, and the epsilon and delta of each step that follow.
 
-The guarantee of a session is Theorem 2 of Durfee and Rogers 2019, and the smaller
-delta of "tight" comes from the following.
-
-Let h and h' differ by a user who is in h', and D and D' be the items in their
-top k_bar. An item that leaves D makes place for one that enters D'; pair them.
-The two counts of a pair differ by 0 or 1 upwards, as do those of every other
-item and of BOT: so with the pairs for items, each pick under h or h' is one
-and the same step of the exponential mechanism, of bounded range, whatever was
-picked before. (Where h has fewer items than k_bar, an item may enter D' with
-none to leave: pair it with a missing one, which counts 0, and let that compete
-under h. If h is on the right, that only makes outcomes without it less likely;
-if it is on the left, the outcome changes only where the missing one comes up,
-and that is charged as a pair below.)
-An outcome in which no pair came up is the same event for both; so the hockey
-stick of all outcomes is at most that of as many bounded-range steps, plus the
-chance that a pair came up on *one* side, the left. That is at most
-delta_threshold in every call, whatever came before, hence
-calls * delta_threshold + delta_composition in all.
+The guarantee of a session is Theorem 2 of Durfee and Rogers 2019. The smaller delta of
+"tight", calls * delta_threshold + delta_composition, is proved in docs/proofs/session.md.
 """
 
 from __future__ import annotations

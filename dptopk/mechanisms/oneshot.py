@@ -114,7 +114,7 @@ def oneshot(
     is (epsilon, delta)-DP at L2 sensitivity s sqrt(D).
 
     Source: Qiao, Su and Zhang 2021, Theorems 2.1 and 2.2; proofs, also of the
-    halved constants, in `dptopk.reference.oneshot`.
+    halved constants: docs/proofs/oneshot.md.
 
     Examples
     --------

@@ -128,7 +128,7 @@ def rank_pairs(
     two items never compared may both win everything. `restart` gives one.
 
     One comparison moves the distribution by s = 2 / (d L (1 - rho)) at most in L1 (with
-    restarts see `cost.theorem`; proof in `dptopk.reference.ranking`), so Laplace
+    restarts see `cost.theorem`; proof: docs/proofs/ranking.md), so Laplace
     noise of scale s / epsilon makes all of it private: ranks and scores cost
     nothing more. "pure" adds noise of scale 2 k s / epsilon, "approximate" of 4 s
     sqrt(k ln(n / delta)) / epsilon or twice that. Noise is added to integers on a grid; the

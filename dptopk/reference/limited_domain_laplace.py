@@ -1,27 +1,10 @@
 """The limited domain with Laplace noise, readable: a noisy top k_bar and a stop.
 
-As `dptopk.reference.limited_domain`, with Laplace noise of scale 1/e; or with integer
-noise of that scale, whose noisy counts may then come out too (`counts_law`).
+As `dptopk.reference.limited_domain`, with Laplace noise of scale 1 / epsilon_step; or with
+integer noise of that scale, whose noisy counts may then come out too (`counts_law`).
 
-Proof of the cost. Let h' = h + 1_U, U the items of one user, and T, T' the tops of h, h'.
-Line up who competes: the items of both tops; a slot for each item of T' alone, held under h
-by one of T alone or, of an unknown domain, by a phantom of count 0; BOT. From h to h' nobody
-falls or rises by more than 1 (under h', who holds a slot beats all of T alone), and all
-together rise by sum_j h'_(j) - h_(j) over the ranks j <= k_bar + 1: at most |U|, for no rank
-falls and all ranks rise by |U|. BOT's rise is one of these and costs nothing extra, where the
-papers charge (D + 1) e. So the noisy values cost min(D, k_bar + 1) e, and what is made of them
-alike on both sides is free. Without the noisy counts less will do. A rise common to all
-changes no order: some may fall in place of the rest rising, (k_bar + 1)/2 e. And an outcome
-names k at most, BOT included: given the noise of all others, whose maximum rises by r in
-[0, 1], shifting the k noises by r less their own rise maps the event onto itself, k e.
-delta. Let slots compete, phantoms too, and an outcome be void if it names one: what is not
-void costs the above. A real outcome differs only if a slot beats BOT; phantoms taken away
-make no outcome less likely. (With noisy counts, void is that a slot beats BOT: then the ties
-of slots, whose items differ, play no part.) Hence P(S) <= exp(.) P'(S) + P(a slot beats
-BOT), in either direction, and nothing is multiplied by exp(.) or 2. A slot is at most one
-above h_(k_bar+1) on its own side, and there are m = `movable` at most, for each is touched,
-held in T' and outside T: delta = m P(X - Y > threshold), `tail` or `discrete_tail`. It is
-attained at m = 1; past that the slots share one BOT, and the sum is an upper bound.
+One release costs `steps` times epsilon_step, and delta is m times `tail` or `discrete_tail`,
+m being `movable`. docs/proofs/limited_domain_laplace.md has the proof.
 """
 
 from __future__ import annotations

@@ -1,45 +1,9 @@
 """The one-shot mechanism, readable: noise on every score once, the k largest as a set.
 
-Proof notes, for the maximum (the minimum is that of -x). x, x' are neighbours, |x' - x| <= s
-item by item, b the scale, L = ln(m / delta). Selection doesn't see a shift of all scores, so
-a user who moves all of them one way, by up to s, is after a shift by s/2 one who moves each by
-up to s/2 either way. What is shown for general scores of sensitivity s therefore serves
-monotone ones of sensitivity 2 s: constants 2 and 8 below become 1 and 4.
-
-Pure (Theorem 2.1; Laplace and exponential noise alike). Let V be the largest noisy score
-outside a set A, T(z) = P(noise > z). Then P(A | V = v) = prod over A of T((v - x_i) / b).
-Couple V' with V by equal noises: |V' - V| <= s, so an argument moves by at most 2s/b. ln T is
-1-Lipschitz, so the product of k factors changes by at most exp(2 k s / b): b = 2ks/epsilon.
-
-With at most D scores moved, Laplace noise on all m scores is the Laplace mechanism for L1
-sensitivity D s, b = D s/epsilon; Gaussian noise is the Gaussian one, L2 sensitivity sqrt(D) s.
-The set is post-processing. (Exponential noise on all m scores is not private at all by itself.)
-
-Approximate (Theorem 2.2; s = 1, b = 8 sqrt(k L) / epsilon, epsilon <= 0.2, delta <= 0.05,
-m >= 2, so L >= ln 40 > 3.688). The supplement is replaced by what follows; c = 1.9,
-C0 = 3.9^2, C1 = 1.95, h(u) = (1+u) ln(1+u) - u.
-0. k < C0 L: b > (8 / 3.9) k / epsilon > 2k/epsilon is pure. From here on k >= C0 L.
-1. Given that j is the k-th and its noise, each other i is in by itself, with probability q_i;
-   sets of k-1. For x' and the same noise the arguments move by d <= 2/b. The Laplace density
-   g has g(z + d) <= e^d g(z) and g <= 2 G (1 - G), so |q' - q| <= 2 d e^d q (1 - q) (Lemma
-   4.3). b >= 8 * 3.9 L / epsilon >= 575, so this is tau q (1 - q), tau <= 4.014/b, which is
-   0.9785 epsilon / (C1 sqrt(k L)). Call 0.9785 epsilon = e: in Lemma 4.4 it is the epsilon.
-2. (Lemma 4.5) If sum q >= K = k + c sqrt(k L), then P(at most k are in) <= exp(-K h(1 - k/K)),
-   by Bennett with variance <= sum q. With h(u) >= u^2 / (2 + 2u/3), t = K/k - 1 <= 1.9/3.9:
-   K h >= c^2 L / (2 (1 + 4t/3)) >= 1.094 L, so at most delta/m.
-3. (Lemma 4.4) Else sum q <= 1.4872 k. Let zeta = ln(P_q' / P_q) of the set drawn from q. The
-   hockey stick is at most P(zeta <= -e). With D_i = q'_i - q_i: tau < 0.00713,
-   |E zeta| <= sum D^2 / (q (1-q)) <= tau^2 sum q <= 0.0213 e; ranges are at most
-   A = tau / (1 - 0.0072) <= 1.0073 tau, the variance is at most A^2 sum q <= 1.509 tau^2 k.
-   Bennett, t >= 0.9787 e: the exponent is at least, at y = A t / (1.509 tau^2 k) <= 0.3409,
-   (h(y)/y^2) t^2 / (1.509 tau^2 k) >= 0.4512 * 0.9787^2 * C1^2 / 1.509 L >= 1.08 L.
-4. Sum over j: m times delta/m. The noise of j has one density on both sides: factor 1.
-Half of that. Step 1 may hold the k-th noisy score, v, instead of its noise: then an argument
-(v - x_i) / b moves by d <= 1/b only, and the density of v under j moves by a factor of at most
-e^(1/b), to be paid in step 4. So b = 4 sqrt(k L) / epsilon (2 if monotone) does where
-k >= C0 L: tau is as above, and 0.9785 + 1 / (4 * 3.9 L) <= 1. Step 0 has no such
-half: where k < C0 L the pure scale is the smaller one anyway. `tests/test_oneshot.py` computes
-every number above.
+docs/proofs/oneshot.md proves the scales: b = 2 k s / epsilon is pure, and half of it for
+scores that move one way (Qiao, Su and Zhang 2021, Theorem 2.1); 8 s sqrt(k ln(m / delta)) /
+epsilon is (epsilon, delta)-DP (Theorem 2.2), again half of it for scores that move one way,
+and half of that where k >= 15.21 ln(m / delta).
 """
 
 from __future__ import annotations

@@ -1,33 +1,18 @@
-"""Ranking from pairwise comparisons: the readable twin, in exact fractions, and why it is private.
+"""Ranking from pairwise comparisons: the readable twin, in exact fractions.
 
 A walk goes from losers to winners: P[i, j] = (how often j beat i) / (d L) for j != i, and
-stays otherwise; with probability `restart` a step goes to an item drawn uniformly. pi is
-where it stays. tau is the ergodicity coefficient of P, half of the largest L1 distance of
-two rows.
+stays otherwise; with probability `restart` a step goes to an item drawn uniformly. pi is its
+stationary distribution. tau is the ergodicity coefficient of P, half of the largest L1
+distance of two rows.
 
-**One comparison moves pi by at most 2 (1 - restart) / (d L (1 - (1 - restart) tau)) in L1.**
-Let P, pi and P', pi' be those of two tables that differ in one outcome, between a and b. For
-P without restarts, x = pi' - pi adds up to 0, and pi' = pi' P', pi = pi P give
+One comparison moves pi by at most 2 (1 - restart) / (d L (1 - (1 - restart) tau)) in L1, so
+Laplace noise of that scale, divided by epsilon, on all of pi makes all of it epsilon-DP. The
+largest tau of all outcomes is 1 - 1 / d if every two items were compared, and 1 otherwise.
+docs/proofs/ranking.md has the proofs.
 
-    x = x P + pi' (P' - P).
-
-P' - P has two rows that are not 0, a and b, and in each of them 1 / (d L) moves between the
-columns a and b: the last term has L1 norm 2 (pi'[a] + pi'[b]) / (d L) <= 2 / (d L). P
-shrinks a vector that adds up to 0 to tau of its L1 norm, so |x| <= tau |x| + 2 / (d L).
-With restarts P becomes (1 - restart) P plus a matrix of equal rows: both tau and P' - P
-shrink by 1 - restart. (Seneta 1988. tau may be that of either of the two tables.)
-
-So the largest entry of x is at most half of that, as x adds up to 0: the paper's Lemma 3.3
-states the whole of it for the largest entry alone. And Laplace noise of scale
-(L1 bound) / epsilon on all of pi makes all of it epsilon-DP, at any k, where the paper's
-sets take 2 k or 4 sqrt(k ln(n / delta)) times that noise and more.
-
-**The largest tau that a graph allows**, over all outcomes, is 1 - 1 / d if every two items
-were compared and 1 otherwise: rows a and b have sum over l of min(P[a, l], P[b, l]) in
-common. With y the share of b's wins over a, and a and b losing to nobody else, that is
-min(P[a, a], P[b, a]) + min(P[a, b], P[b, b]) = (1 - y) / d + y / d. Losses to others only
-add to it: P[a, a] >= P[b, a] as long as a has at most d - 1 others. Two items that were
-never compared, and lose to nobody, have nothing in common.
+As an entry moves by at most half of the L1 distance, the paper's Lemma 3.3, which bounds the
+largest entry, holds for the L1 norm too; and its sets take 2 k or 4 sqrt(k ln(n / delta))
+times this noise and more.
 """
 
 from __future__ import annotations

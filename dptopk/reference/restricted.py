@@ -1,39 +1,16 @@
 """Any mechanism on the top k_bar only, readable: pick, then test each pick against the cut.
 
 Carvalho and Wang, "A Framework for Practical Differentially Private Top-k Selection",
-Algorithm 1. An (eM, dM)-DP mechanism picks k of the k_bar largest; in its order each pick's
-distance count - h_(k_bar+1) - 1 is held against one noisy threshold; the first that fails,
-and all after it, give way to BOT.
+Algorithm 1. An (eM, dM)-DP mechanism picks k of the k_bar largest. In its order each pick's
+distance, count - h_(k_bar+1) - 1, is tested against one noisy threshold. The first pick that
+fails, and all after it, give way to BOT.
 
-Why it is (eM + eR, dM + dR)-DP for a mechanism that treats items alike (renaming
-the items renames what it picks, in law). Take neighbours D, D', and let U be the items in
-the top k_bar of D but not of D', V those of D' but not of D; as many.
+This is (eM + eR, dM + dR)-DP if the mechanism treats items alike: renaming the items renames
+what it picks, in law. docs/proofs/restricted.md has the proof, and says why the paper's weaker
+condition is not enough.
 
-- An item of U counts h_(k_bar+1) + 1 at most. The first of U in the mechanism's
-  order comes out only if its own test passes: a chance of dR at most, as the noises
-  of the tests know nothing of the mechanism's. So much for outcomes that show U.
-- Give each item x of U the name of an item y of V, the largest to the largest. Its
-  count in D and y's in D' differ as a user's do: by 0 or 1, in the same direction as all
-  others. If D' has one user more, h'_y >= h'_x >= h_x, as y is in the top and x is
-  not, and h'_y <= h_y + 1 <= h_x + 1; if one less, turn D and D' round. In all no
-  more counts differ than the user has items: their sum differs by no more than that of
-  all sorted counts. So on k_bar items with those names the mechanism sees two neighbours
-  over one known domain: eM, dM.
-- The distances of both sides, too, all move one way by at most 1: up by 0 or 1 for a user
-  more if h_(k_bar+1) stays, down by 0 or 1 if it rises as well. They are a sparse
-  vector with one hit, below the threshold, of monotone queries: eR, with both noises 2/eR.
-- Outcomes that show neither U nor V are the same by both names.
-
-Treating items alike is not a formality, and the paper's Definition 3.1 (the chance to
-pick an item rises with its score) does not replace it: a mechanism that ranks by name,
-whatever the counts, is 0-DP on every domain and never lowers an item's chance; but an item
-x ranked first that is in the top k_bar by one user fails its test and stops the list, where
-without that user the list goes on. Its presence is then seen with certainty
-(`dptopk.verification.restricted` rejects that law). Shown the items in an order
-drawn at random, any mechanism treats them alike.
-
-Missing items of an unknown domain are made up: k_bar - n of them, that count 0. One that is
-picked and passes is shown as BOT, which depends on what comes out alone.
+Where an unknown domain has only n < k_bar items, k_bar - n are made up, which count 0. If one of
+them is picked and passes, it is shown as BOT, and nothing comes out after it.
 """
 
 from __future__ import annotations
