@@ -1,6 +1,7 @@
 # What there is to do here; each line that CI or a reader needs.
 #   make demo   build, and the main job on the bundled data
 #   make test   build, and the tests
+#   make test-quick  the same without the slow ones; make test-full: with the widest grids
 #   make check  lint, types, tests
 #   make san    the tests of the C code under AddressSanitizer and UBSan
 #   make clang  those of its SIMD levels, the C code compiled by clang
@@ -21,7 +22,7 @@ install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/pytho
 LEVEL_TESTS := $(addprefix tests/test_,argtopk.py race.py paths.py joint.py)
 C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,rng.py discrete.py sparse_vector.py)
 
-.PHONY: demo test check lint san clang dist bench clean
+.PHONY: demo test test-quick test-full check lint san clang dist bench clean
 
 demo: .venv/run
 	$(BIN)/dptopk select examples/debian12_deps.parquet --user user --item item \
@@ -29,6 +30,12 @@ demo: .venv/run
 
 test: .venv/test
 	$(BIN)/python -m pytest
+
+test-quick: .venv/test
+	$(BIN)/python -m pytest -m "not slow and not full"
+
+test-full: .venv/test
+	$(BIN)/python -m pytest -m "full or not full"
 
 check: lint test
 

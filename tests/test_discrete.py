@@ -40,6 +40,7 @@ def reference(words, n, scale, noise, seed=0):
     return exact.sample(tape, n, scale=scale, noise=noise)
 
 
+@pytest.mark.slow
 def test_kernel_equals_reference_on_the_same_tape():
     decided = 0
     for seed in range(1500):
@@ -187,6 +188,7 @@ def exact_log_tail(noise, scale, m):
     return mpmath.log(2 * sum(weights(scale, m, m + reach)) / whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", discrete.NOISES)
 @pytest.mark.parametrize("scale", [2.0**-50, 0.01, 0.3, 1.0, 3.0, 7.5, 63.9, 64.0, 65.5, 250.0])
 def test_tails_are_above_the_exact_ones_and_near(noise, scale):
@@ -255,6 +257,7 @@ def exact_delta(sigma, epsilon, m):
     return float((law * -np.expm1(np.minimum(0.0, epsilon - loss))).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 3, 10, 30])
 @pytest.mark.parametrize("sigma", [0.3, 0.5, 1.0, 2.0, 5.0, 20.0])
 def test_delta_is_above_the_exact_one_and_near_where_noise_is_not_small(sigma, m):
@@ -266,6 +269,7 @@ def test_delta_is_above_the_exact_one_and_near_where_noise_is_not_small(sigma, m
             assert bound <= expected * (1 + 1e-9) + 1e-15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 5, 40])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-3), (3.0, 1e-9)])
 def test_sigmas_hold_and_are_smaller_than_zcdp_needs(epsilon, delta, m):

@@ -95,6 +95,7 @@ def drawn_radii(d, rate, draws, seed):
         release(source)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("d", "rate", "wrong"), [(1, 0.3, 0.345), (4, 1.0, 1.1), (2, 5.0, 4.5), (900, 40.0, 40.4)]
 )
@@ -149,6 +150,7 @@ def test_a_likelier_radius_is_found_beside_the_slope():
     assert [gamma.envelope(100, Fraction(rate))[0] for rate in (60, 100, 109, 110)] == [1, 1, 1, 0]
 
 
+@pytest.mark.slow
 def test_the_envelope_covers_what_is_left_of_the_top():
     """P(0) is 70% of P(1) here, and P(2) next to nothing: a width of 1 is too little."""
     top, width = gamma.envelope(100, Fraction(109.5))

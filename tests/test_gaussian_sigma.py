@@ -21,6 +21,7 @@ def exact(epsilon, sigma, sensitivity=1.0):
         return mpmath.ncdf(r / 2 - e / r) - mpmath.exp(e) * mpmath.ncdf(-r / 2 - e / r)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", DELTAS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_sigma_is_enough_and_two_ulp_less_is_not(epsilon, delta):

@@ -53,6 +53,7 @@ def draw(m, noise, scale):
     return lambda rng: select(head, k=2, scale=scale, noise=noise, rng=rng)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", _core.NOISES)
 @pytest.mark.parametrize("m", [None, 1, 3])
 def test_two_picks_have_the_exact_law_of_each_noise(m, noise):

@@ -19,6 +19,13 @@ from dptopk.verification.sampling import chi_square, power
 TAPES = 1000
 LONG = 1 << 16  # words of a tape for fresh noise, in a head that is cut too short
 NOISES = sorted(_core.NOISES)
+
+
+def full(value):
+    """A value that only `make test-full` tries."""
+    return pytest.param(value, marks=pytest.mark.full)
+
+
 every_noise = pytest.mark.parametrize("noise", NOISES)
 
 
@@ -92,6 +99,7 @@ def span(head):
     return max(every) - min(every)
 
 
+@pytest.mark.slow
 @every_noise
 def test_kernel_equals_reference_on_the_same_tape(noise, levels):
     """At every level; and no noise passes for another."""
@@ -131,6 +139,7 @@ def test_a_broken_twin_disagrees(noise):
     assert wrong > 0
 
 
+@pytest.mark.slow
 @every_noise
 def test_forced_replay_gives_the_same_picks(monkeypatch, noise):
     """Wider error bounds send most calls to the replay, with the same result."""
@@ -155,6 +164,7 @@ def fresh_cases(tapes):
             yield seed, head, case
 
 
+@pytest.mark.slow
 @every_noise
 def test_fresh_noise_for_every_pick_equals_the_reference(noise, levels):
     tapes = 100 if noise == "gaussian" else 400
@@ -187,6 +197,7 @@ def test_forced_replay_of_fresh_noise_gives_the_same_picks(monkeypatch, noise):
     assert replays > 10
 
 
+@pytest.mark.slow
 @every_noise
 def test_fresh_picks_are_distinct_and_all_items_when_k_is_d(noise):
     rng = np.random.default_rng(3)
@@ -218,8 +229,9 @@ def test_fresh_noise_knows_neither_offsets_nor_a_stopper():
             kernel(head, words(0), k=1, scale=1.0, fresh=True, **other)
 
 
+@pytest.mark.slow
 @every_noise
-@pytest.mark.parametrize("m", [1, 3, 5])
+@pytest.mark.parametrize("m", [full(1), 3, full(5)])
 def test_fresh_picks_have_the_law_of_races_one_after_the_other(noise, m):
     """Gumbel noise drawn once has that law too, no other noise has."""
     scores = {0: 7, 1: 5, 2: 5, 3: 2, 4: 0}
@@ -357,6 +369,7 @@ def sums(rng):
     ].tolist()  # fmt: skip
 
 
+@pytest.mark.slow
 @every_noise
 @pytest.mark.parametrize("relative", [0.0, 2.0**-52, 2.0**-25, 2.0**-11])
 def test_noise_lies_within_its_error_bound(noise, relative):
@@ -386,7 +399,8 @@ def test_a_noise_out_of_reach_claims_nothing(noise):
             assert not _core.noise_value(_core.NOISES[noise], s, 0.0)[1] < math.inf
 
 
-@pytest.mark.parametrize("precision", [96, 160])
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", [96, full(160)])
 @pytest.mark.parametrize("function", ["log", "exp", "expm1", *NOISES])
 def test_intervals_hold_the_true_value_and_little_else(function, precision):
     rng = np.random.default_rng(7)
@@ -458,6 +472,7 @@ def test_differences_at_the_ends_of_the_range_are_exact(scores):
         assert kernel(head, tape, k=2, scale=scale) == reference(head, tape, k=2, scale=scale)
 
 
+@pytest.mark.slow
 @every_noise
 def test_large_k_is_decided_in_doubles(noise):
     """The error of a long race grows as its sum does, not with the number of its steps."""
@@ -479,8 +494,9 @@ def noise_after(noise, tape, spacings, n):
     return true_noise(noise, s)
 
 
+@pytest.mark.slow
 @every_noise
-@pytest.mark.parametrize("j", [1, 2, 300])
+@pytest.mark.parametrize("j", [full(1), 2, full(300)])
 @pytest.mark.parametrize("gap", [0, 1, 10**6 + 1, -(10**6) - 1, -(2**60) - 1])
 @pytest.mark.parametrize("extreme", [False, True])
 def test_near_ties_are_never_decided_wrongly(j, gap, extreme, noise):
@@ -526,6 +542,7 @@ def test_near_ties_of_offsets_are_never_decided_wrongly(noise):
     assert decided < 50
 
 
+@pytest.mark.slow
 def test_a_long_race_is_summed_as_precisely_as_it_claims():
     """A stopper set beside the 300,000th noise of a million, to either side of it.
 

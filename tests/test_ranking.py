@@ -51,6 +51,7 @@ def test_the_matrix_leads_from_losers_to_winners():
     assert np.argsort(-pi).tolist() == [0, 1, 2, 3]
 
 
+@pytest.mark.slow
 def test_hundreds_of_graphs_against_dense_eigenvectors_and_all_pairs_of_rows():
     unique = 0
     for seed in range(400):

@@ -65,6 +65,7 @@ def expected():
     return outcomes
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("factor", [1.0, 2.0**30, 2.0**49], ids=["kernel", "mixed", "replay"])
 def test_kernel_equals_reference_on_the_same_tape(expected, factor, monkeypatch):

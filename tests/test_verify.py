@@ -339,6 +339,7 @@ def test_power_sees_five_per_cent_of_scale_but_not_with_ten_thousand_draws():
     assert power(law, wrong, draws=10_000) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_five_per_cent_of_scale_is_rejected(seed):
     sampler = partial(peel_entry._naive, peel_entry.COUNTS, k=2)
@@ -380,6 +381,7 @@ def test_tape_twin():
 # ---- the registry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", entries.ENTRIES)
 def test_every_check_passes_and_every_twin_is_rejected(name):
     results, entry = run([name]), entries.ENTRIES[name]
