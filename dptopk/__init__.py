@@ -5,9 +5,9 @@ came out and what it cost.
 """
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
-from dptopk import accounting, metrics, ranking, utility
+from dptopk import accounting, metrics, utility
 from dptopk._argtopk import argtopk
 from dptopk.budget.filter import Filter
 from dptopk.budget.ledger import Ledger
@@ -47,15 +47,15 @@ from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
-from dptopk.ranking import rank_pairs
 from dptopk.release import Answers, Cost, CountsNoise, Release
 from dptopk.rng import SeededRng
 from dptopk.verification.verify import verify
 
-try:
-    __version__ = version("dptopk")
-except PackageNotFoundError:  # a source tree that was built in place
-    __version__ = "unknown"
+if TYPE_CHECKING:
+    from dptopk import ranking
+    from dptopk.ranking import rank_pairs
+
+    __version__: str
 
 # `restricted` and `verify` are functions; their modules stand elsewhere, and can be imported by
 # these names too. No module file has the name of a function, which it would hide.
@@ -114,3 +114,27 @@ __all__ = [
     "utility",
     "verify",
 ]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """Load when it is asked for: ranking needs SciPy's sparse parts, which take long."""
+        if name == "__version__":
+            from importlib.metadata import PackageNotFoundError, version
+
+            try:
+                value = version("dptopk")
+            except PackageNotFoundError:  # a source tree that was built in place
+                value = "unknown"
+        elif name in ("ranking", "rank_pairs"):
+            from importlib import import_module
+
+            value = import_module("dptopk.ranking")
+            value = value.rank_pairs if name == "rank_pairs" else value
+        else:
+            raise AttributeError(f"module 'dptopk' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

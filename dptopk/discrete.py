@@ -14,13 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dptopk import _core
 from dptopk.accounting.compositions import epsilon_of_rho
 from dptopk.accounting.inverse import largest
-from dptopk.reference import discrete as exact
-from dptopk.reference.race import Tape
 from dptopk.rng import acquire, release
 from dptopk.rounding import UNIT, below, difference_down, padded, quotient_up, root_up
 
@@ -100,6 +97,9 @@ def add_noise(
     try:
         drawn = _core.discrete(source, values.size, scale, _core.DISCRETE[noise])
         if drawn is None:
+            from dptopk.reference import discrete as exact  # loads mpmath: seldom needed
+            from dptopk.reference.race import Tape
+
             tape = Tape.replay(source)
             integers = exact.sample(tape, values.size, scale=scale, noise=noise)
         elif _wraps(values):
@@ -150,6 +150,8 @@ def log_tail(noise: str, scale: float, m: int) -> float:
         value = math.log(2 * rest / _whole(scale)) - first
         return min(0.0, padded(value, first) + SLACK)
     z = (m - 0.5) / scale
+    from scipy import special
+
     value = math.log(2) + float(special.log_ndtr(-z))
     if z < 1.0:
         value += math.log1p(0.061 / scale**2 * math.exp(-value))

@@ -103,15 +103,58 @@ def test_functions_and_modules_can_both_be_reached():
         subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_core_needs_no_extra():
-    """import dptopk loads NumPy, SciPy and mpmath, and nothing of the extras."""
+EXTRAS = ("duckdb", "narwhals", "rich", "pandas", "polars", "pyarrow", "matplotlib",
+          "dp_accounting")  # fmt: skip
+SLOW = ("scipy", "mpmath", "importlib.metadata", "argparse", "dptopk.reference",
+        "dptopk.ranking")  # fmt: skip
+
+
+def loaded_by(code, modules):
+    """Which of the modules a new process has loaded after some code."""
     import subprocess
     import sys
 
-    code = (
-        "import sys, dptopk; "
-        "print([m for m in ('duckdb', 'narwhals', 'rich', 'pandas', 'polars', 'pyarrow', "
-        "'matplotlib', 'dp_accounting') if m in sys.modules])"
-    )
+    code = f"import sys\n{code}\nprint([m for m in {modules} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    return ast.literal_eval(done.stdout.splitlines()[-1])
+
+
+def test_the_core_needs_no_extra():
+    """import dptopk loads NumPy, and nothing of the extras or of what takes long."""
+    assert loaded_by("import dptopk", (*EXTRAS, *SLOW)) == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "dp.peel(h, k=1, epsilon=1.0)",
+        "dp.limited_domain(h, k=1, epsilon=1.0, delta=1e-6)",
+        "dp.oneshot(h, k=1, epsilon=1.0)",
+        "dp.joint(h, k=1, epsilon=1.0)",
+        "dp.Session(k_star=5, calls=5, epsilon=1.0, delta=1e-6).peel(h, k=1)",
+        "dp.noisy_counts(dp.peel(h, k=1, epsilon=1.0), h, epsilon=1.0)",
+        "dp.peel(h, k=1, epsilon=1.0).to_json()",
+    ],
+)
+def test_a_call_that_doubles_decide_loads_no_exact_arithmetic(call):
+    code = f"import dptopk as dp\nh = dp.Histogram([900, 3, 700])\n{call}"
+    assert loaded_by(code, (*EXTRAS, *SLOW)) == []
+
+
+def test_what_is_lazy_is_there_when_asked_for():
+    code = "import dptopk as dp\nassert dp.rank_pairs is dp.ranking.rank_pairs\ndp.__version__"
+    code += "\nassert set(dp.__all__) <= set(dir(dp))\nfrom dptopk import *"
+    assert loaded_by(code, ("dptopk.ranking", "scipy.sparse")) == ["dptopk.ranking", "scipy.sparse"]
+
+
+@pytest.mark.parametrize("flag", ["--json", "--quiet"])
+def test_the_command_line_needs_rich_for_tables_alone(flag, tmp_path):
+    (tmp_path / "e.csv").write_text("user,item\n" + "".join(f"{u},tea\n" for u in range(3000)))
+    file, budget = str(tmp_path / "e.csv"), ["--epsilon", "1", "--delta", "1e-6"]
+    argv = ["select", file, "-k", "1", *budget, flag]
+    code = f"from dptopk.cli import main\nassert main({argv}) == 0"
+    assert loaded_by(code, ("rich", "scipy.sparse", "mpmath")) == []
+    code = (
+        f"from dptopk.cli import main\nassert main(['cost', '-k', '9', *{budget}, '--json']) == 0"
+    )
+    assert "rich" not in loaded_by(code, ("rich",))

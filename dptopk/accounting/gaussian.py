@@ -17,8 +17,6 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import mpmath
-
 from dptopk._validate import nonnegative, positive, probability
 from dptopk.rounding import above
 
@@ -59,6 +57,8 @@ def gaussian_delta(*, epsilon: float, sigma: float, sensitivity: float = 1.0) ->
     epsilon = nonnegative("epsilon", epsilon)
     sigma = positive("sigma", sigma)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
+    import mpmath
+
     context = mpmath.MPContext()
     context.prec = 2 * BITS
     delta = _delta(context, epsilon, context.mpf(sensitivity) / sigma)
@@ -104,6 +104,8 @@ def gaussian_sigma(*, epsilon: float, delta: float, sensitivity: float = 1.0) ->
 
 @lru_cache(maxsize=4096)
 def _sigma(epsilon: float, delta: float, sensitivity: float) -> float:
+    import mpmath
+
     context = mpmath.MPContext()  # its own: the shared one's precision is anyone's
     context.prec = 2 * BITS
     target = context.mpf(delta)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from dptopk import _core
 from dptopk._counts import HEAD, Head, head_size
 from dptopk._validate import boolean, scores_array
 from dptopk.histogram import Histogram, known_histogram
-from dptopk.reference import race as exact
 from dptopk.rng import acquire, release
+
+if TYPE_CHECKING:
+    from dptopk.reference.race import Field
 
 __all__ = ["Scores", "full_head", "head_of_scores", "scores_over", "select", "select_from"]
 
@@ -218,6 +220,8 @@ def select_from(
             fresh,
         )
     if picks is None:
+        from dptopk.reference import race as exact  # loads mpmath: seldom needed
+
         tape = exact.Tape.replay(source)
         field = exact_field(head, offsets=offsets, stop=stop)
         replay = exact.race_afresh if fresh else exact.race
@@ -247,10 +251,10 @@ def scores_of(keys: np.ndarray, real: bool) -> list[Any]:
     return np.where(keys >= 0, keys, keys ^ np.int64(2**63 - 1)).view(np.float64).tolist()
 
 
-def exact_field(
-    head: Head, *, offsets: np.ndarray | None, stop: tuple[int, float] | None
-) -> exact.Field:
+def exact_field(head: Head, *, offsets: np.ndarray | None, stop: tuple[int, float] | None) -> Field:
     """Return the same scores for `dptopk.reference.race`, as Python numbers."""
+    from dptopk.reference import race as exact
+
     return exact.Field(
         scores=scores_of(head.keys, head.real),
         items=head.items.tolist(),

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from fractions import Fraction
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from dptopk import _core
 from dptopk._validate import probability, scores_array
 from dptopk.errors import ExhaustedError
 from dptopk.mechanisms._calibrate import scale_of
-from dptopk.reference import sparse_vector as exact
-from dptopk.reference.race import Tape
 from dptopk.release import Answers, Cost
 from dptopk.rng import acquire, check_rng, release
 from dptopk.rounding import difference_down, product_up
+
+if TYPE_CHECKING:
+    from dptopk.reference.sparse_vector import Laplace
 
 __all__ = [
     "OnlineTests",
@@ -95,7 +96,7 @@ class ThresholdTests:
         self.query_scale = query_scale
         self.above = above
         self.left = hits
-        self._noise: exact.Laplace | None = None
+        self._noise: Laplace | None = None
 
     def run(self, queries: np.ndarray, rng: Any) -> tuple[np.ndarray, bool]:
         """Return a bool a query tested, True for a hit, and whether privately drawn.
@@ -110,6 +111,9 @@ class ThresholdTests:
             release(source)
 
     def _run(self, queries: np.ndarray, source: _core.Source) -> np.ndarray:
+        from dptopk.reference import sparse_vector as exact  # loads mpmath
+        from dptopk.reference.race import Tape
+
         base, offset = _parts(self.threshold, queries.dtype.kind == "f")
         if self._noise is None:
             self._noise = exact.Laplace(int(source.read(1)[0]))

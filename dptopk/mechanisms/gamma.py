@@ -9,8 +9,6 @@ from dptopk._validate import counts_array, integer, positive
 from dptopk.histogram import Counts, Histogram
 from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._select import scores_over, select_from
-from dptopk.reference.gamma import envelope, radius, scale_of_radius
-from dptopk.reference.race import Tape
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, acquire, release
 
@@ -111,6 +109,9 @@ def plan_gamma(
     if not isinstance(counts, Histogram):
         counts = counts_array("counts", counts)
     scores = scores_over(counts, "gamma", monotone=monotone, k=k, largest=largest)
+    from dptopk.reference.gamma import envelope, radius, scale_of_radius  # loads mpmath
+    from dptopk.reference.race import Tape
+
     rate = Fraction(epsilon) / Fraction(sensitivity)
     likeliest, _ = envelope(scores.n_items, rate)
     # Cut for the radius to expect, before the first draw; it sets the cost, not the law.

@@ -17,9 +17,6 @@ from dptopk.histogram import Counts, Histogram, known_histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._plan import Plan, Steps
 from dptopk.mechanisms._select import scores_of, scores_over
-from dptopk.reference import joint as exact
-from dptopk.reference.paths import count
-from dptopk.reference.race import Tape
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, acquire, release
 
@@ -225,6 +222,9 @@ def count_sets(counts: Counts, *, k: int, tau: Any) -> int:
     if not 0 <= loss < math.inf:
         raise ValueError(f"tau must be a finite number >= 0, got {tau}")
     field = _field(counts, k=k, monotone=None)
+    from dptopk.reference import joint as exact
+    from dptopk.reference.paths import count
+
     return count(exact.staircase(field.values, field.ends.tolist(), k=k, tau=Fraction(loss)))
 
 
@@ -331,6 +331,9 @@ def _ranks(field: _Field, source: _core.Source, *, k: int, scale: float, output:
     ranks = drawing.draw(source)
     if ranks is not None:
         return ranks
+    from dptopk.reference import joint as exact  # loads mpmath: seldom needed
+    from dptopk.reference.race import Tape
+
     values, ends = field.values, field.ends.tolist()
     known = drawing.envelope()
     if known is not None:
