@@ -47,6 +47,7 @@ from dptopk.mechanisms.permute_and_flip import permute_and_flip
 from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
+from dptopk.mechanisms.weighted import weighted
 from dptopk.release import Answers, Cost, CountsNoise, Release
 from dptopk.rng import SeededRng
 from dptopk.verification.verify import verify
@@ -113,6 +114,7 @@ __all__ = [
     "top_stable",
     "utility",
     "verify",
+    "weighted",
 ]
 
 if not TYPE_CHECKING:

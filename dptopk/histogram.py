@@ -9,11 +9,12 @@ import numpy as np
 
 from dptopk._counts import CLIP, cut_counts, group, head_size
 from dptopk._types import Numbers
-from dptopk._validate import counts_array, integer, labels_array
+from dptopk._validate import boolean, counts_array, integer, labels_array
+from dptopk.accounting.weights import ONE, checked_weighting
 from dptopk.domain import checked_k_bar, labels_at
 from dptopk.errors import UnknownDomainError
 
-__all__ = ["Counts", "Histogram", "as_histogram", "known_histogram"]
+__all__ = ["Counts", "Histogram", "as_histogram", "known_histogram", "weighted_histogram"]
 
 INT64_MAX = 2**63 - 1
 
@@ -71,6 +72,7 @@ class Histogram:
         "_max_items_per_user",
         "_n_items",
         "_next_count",
+        "_weighting",
     )
 
     # All counts by item, where those of the head may be clipped, but not below
@@ -85,6 +87,7 @@ class Histogram:
     _k_bar: int | None
     _known_domain: bool
     _max_items_per_user: int | None
+    _weighting: tuple[int, str] | None  # soft cap and norm, if the counts are sums of weights
 
     def __init__(self, counts: Numbers, labels: Any = None):
         array = counts_array("counts", counts)
@@ -118,8 +121,10 @@ class Histogram:
         k_bar: int | None = None,
         next_count: int = 0,
         max_items_per_user: int | None = None,
+        weighting: tuple[int, str] | None = None,
     ) -> Histogram:
         self._column = column
+        self._weighting = weighting
         self._labels = labels
         self._known_domain = known_domain
         self._k_bar = k_bar
@@ -202,6 +207,82 @@ class Histogram:
             next_count=next_count,
             max_items_per_user=max_items_per_user,
         )
+
+    @classmethod
+    def from_weights(
+        cls,
+        weights: Any,
+        labels: Any = None,
+        *,
+        soft_cap: int,
+        norm: str = "l2",
+        max_items_per_user: int | None = None,
+        domain_is_public: bool = False,
+    ) -> Histogram:
+        """Build from sums of weights, for `weighted`: where people with many items count less.
+
+        Parameters
+        ----------
+        weights : array of any integer dtype, shape (d,)
+            For each item the sum over its users of
+            ``dptopk.accounting.weight(t, soft_cap=soft_cap, norm=norm)``, t being the number of
+            distinct items of the user. Copied.
+        labels : sequence of length d, optional
+            The items' names. Only a public domain can do without.
+        soft_cap : int
+            The items of a user up to which each counts as 1; public.
+        norm : {"l2", "l1"}
+            "l2": past it each counts as sqrt(soft_cap / t), for Gaussian noise;
+            "l1": as soft_cap / t, for Laplace noise.
+        max_items_per_user : int, optional
+            The most items a user has, known beforehand.
+        domain_is_public : bool, default False
+            Whether the items were fixed before the data was seen, those that
+            nobody has included. By default they are those that somebody has, and
+            must be all of these: no LIMIT.
+
+        Returns
+        -------
+        Histogram
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as described.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> one, twelve = (dp.accounting.weight(t, soft_cap=3) for t in (1, 12))
+        >>> sums = [one + twelve, twelve]
+        >>> h = dp.Histogram.from_weights(sums, ["ant", "bee"], soft_cap=3, max_items_per_user=12)
+        >>> h
+        Histogram(unknown domain, soft_cap=3, norm='l2')
+        """
+        weighting = checked_weighting(soft_cap, norm)
+        known = boolean("domain_is_public", domain_is_public)
+        if max_items_per_user is not None:
+            max_items_per_user = integer("max_items_per_user", max_items_per_user)
+        array = counts_array("weights", weights)
+        if known and not array.size:
+            raise ValueError("weights must hold at least one item")
+        if labels is None and not known:
+            raise TypeError("labels must be given: the domain is read off the data")
+        return cls.__new__(cls)._of_weights(
+            array.astype(np.int64, copy=True),
+            labels=labels_array(labels, array.size),
+            known_domain=known,
+            max_items_per_user=max_items_per_user,
+            weighting=weighting,
+        )
+
+    def _of_weights(self, column: np.ndarray, **known: Any) -> Histogram:
+        """Prepare sums of weights: their order only, as few are equal."""
+        if column.size and column.min() < 0:
+            raise ValueError("weights must not be negative")
+        head = cut_counts(column, head_size(column.size, 1)) if column.size else None
+        column.flags.writeable = False
+        return self._set(column, head=head, **known)
 
     @classmethod
     def of_descending(
@@ -328,6 +409,10 @@ class Histogram:
         Histogram
             Of the same domain, known or unknown.
         """
+        if self._weighting is not None:
+            raise ValueError(
+                "a histogram with a soft cap can't be truncated: weighted needs it all"
+            )
         k_bar = self.check_k_bar(k_bar)
         counts, items, next_count = self.cut(k_bar)
         return Histogram.__new__(Histogram)._set(
@@ -389,7 +474,10 @@ class Histogram:
 
     @property
     def counts(self) -> np.ndarray:
-        """The counts by item, int64; where truncation left some out, those kept, descending."""
+        """The counts by item, int64; where truncation left some out, those kept, descending.
+
+        With a soft cap the sums of weights, in units of 2**-20.
+        """
         return self._head[0] if self._column is None else self._whole()
 
     def _whole(self) -> np.ndarray:
@@ -450,6 +538,21 @@ class Histogram:
         return self._max_items_per_user
 
     @property
+    def soft_cap(self) -> int | None:
+        """The items of a user up to which each counts as 1, or None where all always do."""
+        return None if self._weighting is None else self._weighting[0]
+
+    @property
+    def norm(self) -> str | None:
+        """The norm of what a user adds that the soft cap bounds, or None without one."""
+        return None if self._weighting is None else self._weighting[1]
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """The sums of weights by item, in users, float64; None without a soft cap."""
+        return None if self._weighting is None else self.counts / ONE
+
+    @property
     def n_items(self) -> int | None:
         """Size of a known domain; None for an unknown one, where it is data."""
         return self._n_items if self.known_domain else None
@@ -466,6 +569,8 @@ class Histogram:
         parts = [f"n_items={self.n_items}, known domain" if self.known_domain else "unknown domain"]
         if self.k_bar is not None:
             parts.append(f"k_bar={self.k_bar}")
+        if self.soft_cap is not None:
+            parts.append(f"soft_cap={self.soft_cap}, norm={self.norm!r}")
         return f"Histogram({', '.join(parts)})"
 
 
@@ -479,6 +584,11 @@ def as_histogram(counts: Counts) -> Histogram:
     For the length of a call only: the array stays the caller's.
     """
     if isinstance(counts, Histogram):
+        if counts.soft_cap is not None:
+            raise ValueError(
+                "this histogram has a soft cap: it holds sums of weights, from which weighted "
+                "picks, and no counts"
+            )
         return counts
     column = counts_array("counts", counts)
     if not column.size:
@@ -498,3 +608,17 @@ def known_histogram(counts: Counts, mechanism: str, *, truncated: bool = False) 
     if h._k_bar is not None and not truncated:
         raise ValueError(f"{mechanism} needs all counts, and this histogram is truncated")
     return h
+
+
+def weighted_histogram(h: Any) -> tuple[Histogram, int, str]:
+    """Return a histogram of weights, with its soft cap and norm."""
+    if not isinstance(h, Histogram):
+        raise TypeError(
+            "weighted needs to know how many items each user has: give it a Histogram with a "
+            f"soft cap, as of Histogram.from_events(..., soft_cap=3), not {type(h).__name__}"
+        )
+    if h._weighting is None:
+        raise ValueError(
+            "weighted needs a histogram with a soft cap: Histogram.from_events(..., soft_cap=3)"
+        )
+    return h, *h._weighting

@@ -13,6 +13,9 @@ from dptopk.mechanisms.table import MECHANISMS
 PICKING = [name for name, its in MECHANISMS.items() if its.domain]
 STEPPED = [name for name, its in MECHANISMS.items() if its.bounded_range]
 H = dp.Histogram([900, 3, 700, 5, 4, 1], labels=list("abcdef"))
+WEIGHTED = dp.Histogram.from_weights(
+    H.counts << 20, H.labels, soft_cap=1, norm="l1", domain_is_public=True
+)
 
 
 def call_of(name):
@@ -31,6 +34,8 @@ def call_of(name):
 def planned(name, h=H, **changes):
     mechanism = getattr(dp, name)
     first = ("peel", h) if name == "restricted" else (h,)
+    if MECHANISMS[name].weights and h is H:
+        first = (WEIGHTED,)
     return mechanism, plan_of(mechanism), first, {**call_of(name), **changes}
 
 

@@ -24,6 +24,9 @@ FIRST = {
     "stable_release": ("ant",),
     "stable_queries": ([("ant", 3)],),
     "rank_pairs": ([[0, 2, 1], [1, 0, 3], [2, 0, 0]],),
+    "weighted": (
+        dp.Histogram.from_weights(COUNTS << 20, soft_cap=1, norm="l1", domain_is_public=True),
+    ),
 }
 #: Names of the package that are called, and no mechanisms: all others must stand in the table.
 OTHERS = {"argtopk", "count_sets", "verify"}
@@ -91,8 +94,12 @@ UNKNOWN = dp.Histogram.truncated([900, 700, 9], ["a", "b", "c"], next_count=1, k
 
 
 def run_on(counts, name):
+    if MECHANISMS[name].weights and isinstance(counts, dp.Histogram):
+        counts = dp.Histogram.from_weights(
+            counts.counts << 20, counts.labels, soft_cap=1, domain_is_public=counts.known_domain
+        )
     first = (FIRST[name][0], counts) if name == "restricted" else (counts,)
-    return run(name, first)
+    return run(name, first, **({"delta": 1e-3} if MECHANISMS[name].weights else {}))
 
 
 @pytest.mark.parametrize("name", [n for n, its in MECHANISMS.items() if its.domain])
@@ -112,7 +119,8 @@ def test_scores_are_taken_where_it_is_said(name):
     if MECHANISMS[name].scores:
         assert len(run_on(scores, name)) > 0
     else:
-        with pytest.raises(TypeError, match="counts must be an array of integers"):
+        wanted = "Histogram" if MECHANISMS[name].weights else "counts must be an array of integers"
+        with pytest.raises(TypeError, match=wanted):
             run_on(scores, name)
 
 

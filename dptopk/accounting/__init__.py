@@ -13,6 +13,8 @@ optimal. Every method allows steps that are chosen in view of earlier outcomes.
 
 from dptopk.accounting.gaussian import gaussian_delta, gaussian_sigma
 from dptopk.accounting.inverse import METHODS, step_epsilon, total_epsilon, winning_method
+from dptopk.accounting.weighted import weighted_noise
+from dptopk.accounting.weights import weight
 
 __all__ = [
     "METHODS",
@@ -20,5 +22,7 @@ __all__ = [
     "gaussian_sigma",
     "step_epsilon",
     "total_epsilon",
+    "weight",
+    "weighted_noise",
     "winning_method",
 ]

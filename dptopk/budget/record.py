@@ -121,6 +121,7 @@ def encode(release: Release) -> str:
         "labels": None if release.labels is None else [_pack(v) for v in release.labels],
         "counts": None if release.counts is None else release.counts.tolist(),
         "counts_noise": None if release.counts_noise is None else list(release.counts_noise),
+        "weights": None if release.weights is None else release.weights.tolist(),
         "ordered": release.ordered,
         "complete": release.complete,
         "cost": list(release.cost),
@@ -140,6 +141,7 @@ def decode(text: str) -> Release:
         counts=None if state["counts"] is None else np.array(state["counts"], np.int64),
         # Not in records of version 0.1, which have no counts.
         counts_noise=CountsNoise(*state["counts_noise"]) if state.get("counts_noise") else None,
+        weights=None if state.get("weights") is None else np.array(state["weights"], np.float64),
         ordered=state["ordered"],
         complete=state["complete"],
         cost=Cost(*state["cost"]),

@@ -132,6 +132,7 @@ def noisy_counts(
         labels=release.labels,
         counts=counts,
         counts_noise=CountsNoise(law, scale),
+        weights=release.weights,
         ordered=release.ordered,
         complete=release.complete,
         cost=cost,

@@ -42,6 +42,8 @@ class Mechanism(NamedTuple):
         Whether `dptopk select` offers it: it picks k items from counts.
     bounded_range : bool
         Whether each pick is one bounded-range step (`noisy_max`: with Gumbel noise).
+    weights : bool
+        Whether it works on sums of weights in place of counts.
     no_session : str
         Why it can't be called through a `Session`; "" if it can.
     rows : function of k, or None
@@ -56,6 +58,7 @@ class Mechanism(NamedTuple):
     options: tuple[str, ...] = ()
     command: bool = True
     bounded_range: bool = False
+    weights: bool = False
     no_session: str = ""
     rows: Callable[[int], int] | None = None
 
@@ -127,6 +130,9 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "joint": Mechanism("known", "either", "none", scores=True, bounded_range=True),
     "gamma": Mechanism("known", "ordered", "none", no_session=_NOT_BOUNDED_RANGE),
+    "weighted": Mechanism(
+        "any", "ordered", "optional", command=False, weights=True, no_session=_NO_STEPS
+    ),
     "noisy_counts": Mechanism(
         "", "", "optional", noises=DISCRETE_NOISES, command=False, no_session=_COUNTS
     ),

@@ -16,6 +16,7 @@ from dptopk.verification import (
     sparse_vector,
     stable_release,
     top_stable,
+    weighted,
 )
 from dptopk.verification.registry import Entry
 
@@ -34,6 +35,7 @@ ENTRIES: dict[str, Entry] = {
         sparse_vector.ENTRY,
         stable_release.ENTRY,
         top_stable.ENTRY,
+        weighted.ENTRY,
         restricted.ENTRY,
         ranking.ENTRY,
         session.ENTRY,
