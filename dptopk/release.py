@@ -81,6 +81,9 @@ class Release:
         What the release costs.
     mechanism : str
         The mechanism's name.
+    by_counts : bool
+        Whether the items were picked by counts of users, each of which one user
+        moves by at most 1: `noisy_counts` asks for that.
     private : bool
         False if the random bits were not secure (`SeededRng` and the like):
         then this is an experiment, and the cost is what it would have been.
@@ -108,6 +111,7 @@ class Release:
     complete: bool
     cost: Cost
     mechanism: str
+    by_counts: bool
     private: bool
     parameters: Mapping[str, Any]
 
@@ -125,6 +129,7 @@ class Release:
         counts: np.ndarray | None = None,
         counts_noise: CountsNoise | None = None,
         weights: np.ndarray | None = None,
+        by_counts: bool = False,
     ):
         if (counts is None) != (counts_noise is None):
             raise TypeError("give both counts and counts_noise, or neither")
@@ -142,6 +147,7 @@ class Release:
             complete=complete,
             cost=cost,
             mechanism=mechanism,
+            by_counts=by_counts,
             private=private,
             parameters=MappingProxyType(parameters),
         )
@@ -302,6 +308,7 @@ class Release:
             "complete": self.complete,
             "cost": self.cost._asdict(),
             "mechanism": self.mechanism,
+            "by_counts": self.by_counts,
             "private": bool(self.private),
             "parameters": dict(self.parameters),
         }
@@ -386,6 +393,7 @@ class Release:
             self.complete,
             self.cost,
             self.mechanism,
+            self.by_counts,
             self.private,
             dict(self.parameters),
         )

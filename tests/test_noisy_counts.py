@@ -30,7 +30,8 @@ def release_of(items, *, named=False, **changes):
         "cost": dp.Cost(0.5, 1e-7, "the pick's theorem"),
         "mechanism": "peel",
         "private": True,
-        "parameters": {"k": len(items), "monotone": True, "sensitivity": 1.0},
+        "parameters": {"k": len(items)},
+        "by_counts": True,
     }
     return dp.Release(**{**arguments, **changes})
 
@@ -100,8 +101,7 @@ def test_picks_of_joint_need_all_counts_whatever_was_picked():
             ValueError,
             "the release has counts already",
         ),
-        (release_of([1], parameters={"monotone": False}), ValueError, "the release is by scores"),
-        (release_of([1], parameters={"sensitivity": 1.1}), ValueError, "the release is by counts"),
+        (release_of([1], by_counts=False), ValueError, "the release is not by counts of users"),
         (release_of([-1]), ValueError, "the release is not of this histogram"),
         (release_of([7]), ValueError, "the release is not of this histogram"),
         (release_of([1], named=True), ValueError, "the release is not of"),
@@ -116,7 +116,7 @@ def test_releases_that_cannot_be_counted(release, error, message, monkeypatch):
 
 def test_scores_are_not_counted():
     picked = dp.peel([1.5, 2.5], k=1, epsilon=1)
-    with pytest.raises(ValueError, match=r"^the release is by scores"):
+    with pytest.raises(ValueError, match=r"^the release is not by counts of users"):
         dp.noisy_counts(picked, [1, 2], epsilon=1)
 
 

@@ -124,6 +124,19 @@ def test_scores_are_taken_where_it_is_said(name):
             run_on(scores, name)
 
 
+@pytest.mark.parametrize("name", [n for n, its in MECHANISMS.items() if its.domain])
+def test_a_release_says_whether_it_is_by_counts_of_users(name):
+    """What a user may move by more than 1, or either way, gets no noisy counts."""
+    assert run(name).by_counts
+    if "sensitivity" in arguments(name):
+        for changes in ({"sensitivity": 1.5}, {"monotone": False}):
+            release = run(name, **changes)
+            assert not release.by_counts
+            with pytest.raises(ValueError, match=r"^the release is not by counts of users"):
+                dp.noisy_counts(release, COUNTS, epsilon=1.0)
+        assert run(name, sensitivity=0.5).by_counts
+
+
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_session_has_it_or_says_why_not(name):
     session = dp.Session(k_star=5, calls=5, epsilon=1.0, delta=1e-6)

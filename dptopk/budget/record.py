@@ -126,6 +126,7 @@ def encode(release: Release) -> str:
         "complete": release.complete,
         "cost": list(release.cost),
         "mechanism": release.mechanism,
+        "by_counts": bool(release.by_counts),
         "private": bool(release.private),
         "parameters": {name: _pack(value) for name, value in release.parameters.items()},
     }
@@ -146,6 +147,7 @@ def decode(text: str) -> Release:
         complete=state["complete"],
         cost=Cost(*state["cost"]),
         mechanism=state["mechanism"],
+        by_counts=state.get("by_counts", False),  # version 0.1 did not record it
         private=state["private"],
         parameters={name: _unpack(value) for name, value in state["parameters"].items()},
     )

@@ -250,6 +250,7 @@ def plan_restricted(
             complete=picks.size == k,
             cost=cost,
             mechanism="restricted" if ours is None else f"restricted({ours})",
+            by_counts=True,
             private=private,
             parameters={
                 "k": k,

@@ -142,6 +142,7 @@ def plan_gamma(
             complete=True,
             cost=cost,
             mechanism="gamma",
+            by_counts=scores.monotone and sensitivity <= 1.0,
             private=private,
             parameters={
                 "k": k,

@@ -165,6 +165,7 @@ def steps_joint(
                 complete=True,
                 cost=cost,
                 mechanism="joint",
+                by_counts=field.monotone and sensitivity <= 1.0,
                 private=private,
                 parameters={
                     "k": k,

@@ -199,6 +199,7 @@ def steps_limited_domain(
                 complete=bool(complete),
                 cost=cost,
                 mechanism="limited_domain",
+                by_counts=True,
                 private=private and safe,
                 parameters={
                     "k": k,

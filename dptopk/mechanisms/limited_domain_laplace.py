@@ -227,6 +227,7 @@ def plan_limited_domain_laplace(
             complete=complete,
             cost=cost,
             mechanism="limited_domain_laplace",
+            by_counts=True,
             private=private,
             parameters={
                 "k": k,

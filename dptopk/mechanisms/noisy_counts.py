@@ -137,6 +137,7 @@ def noisy_counts(
         complete=release.complete,
         cost=cost,
         mechanism=release.mechanism,
+        by_counts=release.by_counts,
         private=release.private and private,
         parameters={
             **release.parameters,
@@ -181,10 +182,8 @@ def _sum(a: float, b: float) -> float:
 def _check_release(release: Release) -> None:
     if release.counts is not None:
         raise ValueError("the release has counts already")
-    if release.parameters.get("monotone") is False:
-        raise ValueError("the release is by scores that are no counts of users")
-    if release.parameters.get("sensitivity", 1.0) > 1.0:
-        raise ValueError("the release is by counts that a user moves by more than 1")
+    if not release.by_counts:
+        raise ValueError("the release is not by counts of users that one user moves by 1 at most")
 
 
 def _counts_of(release: Release, h: Histogram) -> np.ndarray:

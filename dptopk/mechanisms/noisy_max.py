@@ -151,6 +151,7 @@ def _at(
                 complete=True,
                 cost=cost,
                 mechanism="noisy_max",
+                by_counts=scores.monotone and sensitivity <= 1.0,
                 private=private,
                 parameters={
                     "k": 1,

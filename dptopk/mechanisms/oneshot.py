@@ -188,6 +188,7 @@ def plan_oneshot(
             complete=True,
             cost=cost,
             mechanism="oneshot",
+            by_counts=scores.monotone and sensitivity <= 1.0,
             private=private,
             parameters={
                 "k": k,

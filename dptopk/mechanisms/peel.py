@@ -168,6 +168,7 @@ def steps_peel(
                 complete=True,
                 cost=cost,
                 mechanism="peel",
+                by_counts=scores.monotone and sensitivity <= 1.0,
                 private=private,
                 parameters={
                     "k": k,

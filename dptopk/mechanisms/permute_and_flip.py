@@ -173,6 +173,7 @@ def plan_permute_and_flip(
             complete=True,
             cost=cost,
             mechanism="permute_and_flip",
+            by_counts=scores.monotone and sensitivity <= 1.0,
             private=private,
             parameters={
                 "k": k,

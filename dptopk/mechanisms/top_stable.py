@@ -180,6 +180,7 @@ def plan_top_stable(
             complete=top.size == k,
             cost=cost,
             mechanism="top_stable",
+            by_counts=True,
             private=private,
             parameters={
                 "k": k,

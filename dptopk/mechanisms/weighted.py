@@ -184,6 +184,7 @@ def plan_weighted(
             complete=k is None or picks.size == k,
             cost=priced.cost,
             mechanism="weighted",
+            by_counts=True,  # of users with weights of at most 1
             private=private,
             parameters={
                 "k": k,

@@ -165,6 +165,7 @@ def _picked(items: Iterable[int]) -> Release:
         complete=True,
         cost=Cost(0.0, 0.0, "fixed beforehand"),
         mechanism="none",
+        by_counts=True,
         private=True,
         parameters={},
     )
