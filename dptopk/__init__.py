@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dptopk import accounting, metrics, utility
 from dptopk._argtopk import argtopk
+from dptopk.answers import Answers
 from dptopk.budget.filter import Filter
 from dptopk.budget.ledger import Ledger
 from dptopk.budget.session import Session
@@ -48,7 +49,7 @@ from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.mechanisms.weighted import weighted
-from dptopk.release import Answers, Cost, CountsNoise, Release
+from dptopk.release import Cost, CountsNoise, Release
 from dptopk.rng import SeededRng
 from dptopk.verification.verify import verify
 

@@ -21,6 +21,7 @@ LAYERS = [
     ["reference"],
     ["discrete"],
     ["release"],
+    ["answers"],
     ["mechanisms"],
     ["metrics"],
     ["framework", "ranking"],

@@ -13,9 +13,10 @@ import numpy as np
 
 from dptopk import _core
 from dptopk._validate import probability, scores_array
+from dptopk.answers import Answers
 from dptopk.errors import ExhaustedError
 from dptopk.mechanisms._calibrate import scale_of
-from dptopk.release import Answers, Cost
+from dptopk.release import Cost
 from dptopk.rng import acquire, check_rng, release
 from dptopk.rounding import difference_down, product_up
 

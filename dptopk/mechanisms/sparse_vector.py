@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dptopk._validate import boolean, integer, positive
+from dptopk.answers import Answers
 from dptopk.discrete import HIGHEST, LOWEST, add_noise
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import (
@@ -18,7 +19,7 @@ from dptopk.mechanisms._threshold import (
     query_number,
     scales,
 )
-from dptopk.release import Answers, Cost
+from dptopk.release import Cost
 from dptopk.rng import Rng
 from dptopk.rounding import product_up, sum_up
 

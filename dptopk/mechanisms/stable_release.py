@@ -11,6 +11,7 @@ import numpy as np
 from dptopk._types import Bound
 from dptopk._validate import boolean, choice, integer, positive, probability
 from dptopk.accounting.stability import BOUNDS, stability_threshold
+from dptopk.answers import Answers
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import (
     OnlineTests,
@@ -19,7 +20,7 @@ from dptopk.mechanisms._threshold import (
     scales,
     threshold_tests,
 )
-from dptopk.release import Answers, Cost
+from dptopk.release import Cost
 from dptopk.rng import Rng
 from dptopk.rounding import padded, product_up
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dptopk.answers import Answers
 from dptopk.mechanisms._threshold import scales
 from dptopk.mechanisms.sparse_vector import SparseVector
 from dptopk.mechanisms.sparse_vector import sparse_vector as mechanism
@@ -17,7 +18,6 @@ from dptopk.reference.discrete import laplace_law
 from dptopk.reference.noise import LAWS, Panels
 from dptopk.reference.race import Tape
 from dptopk.reference.sparse_vector import Bits
-from dptopk.release import Answers
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.privacy import Claim, Counts, Law
