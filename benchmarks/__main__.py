@@ -26,6 +26,7 @@ from benchmarks import (
     bench_ranking,
     bench_session,
     bench_thresholds,
+    bench_weighted,
 )
 from dptopk import _core
 from dptopk.verification.tapes import LEVELS
@@ -40,6 +41,7 @@ BENCHES = {
     "compare": bench_compare,
     "ranking": bench_ranking,
     "session": bench_session,
+    "weighted": bench_weighted,
 }
 
 
