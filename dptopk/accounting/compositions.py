@@ -10,15 +10,10 @@ charge is on the sum of their sizes.
 import math
 from fractions import Fraction
 
+from dptopk.accounting.prices import mean_loss
 from dptopk.rounding import padded, up
 
 Groups = tuple[tuple[float, int], ...]
-
-_BERNOULLI = "1/6 -1/30 1/42 -1/30 5/66 -691/2730 7/6 -3617/510 43867/798 -174611/330 854513/138"
-_MEAN_LOSS_SERIES = tuple(
-    float(Fraction(b) * 4**n * (2 * n + 1) / (2 * n * math.factorial(2 * n)))
-    for n, b in enumerate(_BERNOULLI.split(), 1)
-)
 
 
 def _norm(groups: Groups) -> float:
@@ -62,19 +57,6 @@ def bounded_range(groups: Groups, delta: float) -> float:
     return min(advanced(groups, delta), padded(third))
 
 
-def _mean_loss(epsilon: float) -> float:
-    """Largest mean loss of a bounded-range step: x - 1 - ln x at x = e/(1 - exp(-e)).
-
-    With s = e/2 this is s coth s - 1 + ln(sinh(s)/s), whose Taylor series alternates
-    and falls; it stops here after a positive term, s^22.
-    """
-    if epsilon < 1.0:
-        q = epsilon * epsilon / 4
-        return math.fsum(c * q**n for n, c in enumerate(_MEAN_LOSS_SERIES, 1))
-    x = epsilon / -math.expm1(-epsilon)
-    return padded(x - 1 - math.log(x), x + 1 + abs(math.log(x)))
-
-
 def bounded_range_2020(groups: Groups, delta: float) -> float:
     """Equations 12 and 15 of the restricted-domain framework (Carvalho and others).
 
@@ -83,7 +65,7 @@ def bounded_range_2020(groups: Groups, delta: float) -> float:
     """
     ((epsilon, count),) = groups
     spread = epsilon * math.sqrt(count / 2 * _log_inverse(delta))
-    return min(basic(groups), padded(count * _mean_loss(epsilon) + spread))
+    return min(basic(groups), padded(count * mean_loss(epsilon) + spread))
 
 
 def _renyi_order(rho: float, log_inverse_delta: float) -> float:
