@@ -25,14 +25,26 @@ class Cost(NamedTuple):
         The release is (epsilon, delta)-DP when one user is added or removed.
     theorem : str
         What proves it.
+    rho : float or None
+        Where the accounting is in zero-concentrated DP, all that is released but for
+        the noisy thresholds is rho-zCDP, and epsilon follows from it; infinite
+        where no delta was given that it could follow at.
     """
 
     epsilon: float
     delta: float
     theorem: str
+    rho: float | None = None
+
+    def __repr__(self) -> str:
+        rho = "" if self.rho is None else f", rho={self.rho!r}"
+        return (
+            f"Cost(epsilon={self.epsilon!r}, delta={self.delta!r}, theorem={self.theorem!r}{rho})"
+        )
 
     def __str__(self) -> str:
-        return f"epsilon={self.epsilon:g}, delta={self.delta:g} ({self.theorem})"
+        rho = "" if self.rho is None else f", rho={self.rho:g}"
+        return f"epsilon={self.epsilon:g}, delta={self.delta:g}{rho} ({self.theorem})"
 
 
 class CountsNoise(NamedTuple):

@@ -710,6 +710,18 @@ def test_a_ledger_is_not_charged_for_what_is_refused(refused, run, events, ledge
     assert json.loads(out)[0]["remaining"] == {"outcomes": 9, "calls": 3}
 
 
+def test_a_ledger_of_rho_and_joint(run, events, domain, tmp_path):
+    path = tmp_path / "budgets.sqlite"
+    terms = ["--k-star", 9, "--calls", 3, "--rho", 2, "--delta", "1e-6"]
+    code, out, err = run("ledger", "create", path, "--budget", "ann", *terms, "--json")
+    assert (code, err, json.loads(out)["method"]) == (0, "", "zcdp")
+    argv = ["--ledger", path, "--budget", "ann", "--mechanism", "joint", "--domain", domain]
+    code, out, _ = run("select", events, "-k", 2, *argv, "--json")
+    answer = json.loads(out)
+    assert (code, sorted(answer["items"])) == (0, ["apple", "pear"])
+    assert answer["remaining"] == {"outcomes": 8, "calls": 3}
+
+
 def test_bad_ledgers(refused, ledger, tmp_path):
     terms = ["--k-star", 9, "--calls", 3, "--epsilon", 2, "--delta", "1e-6"]
     create = ["ledger", "create", ledger, "--budget"]

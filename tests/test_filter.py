@@ -13,8 +13,10 @@ import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.accounting import total_epsilon
 from dptopk.accounting.compositions import epsilon_of_rho
+from dptopk.accounting.prices import bounded_range_rho, laplace_rho
 from dptopk.budget.exact import exact
 from dptopk.budget.filter import rho_of
+from dptopk.rounding import down
 
 CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
 
@@ -100,15 +102,18 @@ def test_rho_is_what_the_total_affords(epsilon, delta):
 
 
 def test_equal_steps_compose_to_the_total():
-    """What a filter admits at one epsilon is what zCDP composition says it costs."""
+    """What a filter admits at one epsilon is what its total affords, and a little more than
+    zCDP composition at epsilon^2/8 a step says.
+    """
     budget = dp.Filter(epsilon=1.0, delta=1e-6)
     step = budget.epsilon_step(10)
     for _ in range(10):
         budget.peel(np.arange(5), k=1, epsilon_step=step)
     with pytest.raises(dp.BudgetError):
         budget.peel(np.arange(5), k=1, epsilon_step=step)
-    total = total_epsilon(step, 10, 5e-7, "zcdp")
+    total = epsilon_of_rho(10 * bounded_range_rho(step), 5e-7)
     assert total == pytest.approx(1.0, rel=1e-12)
+    assert 1.0 < total_epsilon(step, 10, 5e-7, "zcdp") < 1.001
     assert budget.remaining.rho < 1e-12
 
 
@@ -121,12 +126,13 @@ def test_limited_domain_pays_for_what_comes_back():
     )
     assert (release.labels, release.complete) == (("ant", "bee"), False)
     assert release.parameters["delta_threshold"] == 1e-7
-    assert budget.remaining.rho == pytest.approx(whole.rho - 3 / 8**3)
+    each = bounded_range_rho(1 / 8)
+    assert budget.remaining.rho == pytest.approx(whole.rho - 3 * each)
     budget.limited_domain(CLEAR, k=1, k_bar="private", epsilon_step=0.125, delta_threshold=1e-7)
-    assert budget.remaining.rho == pytest.approx(whole.rho - 5 / 8**3)
+    assert budget.remaining.rho == pytest.approx(whole.rho - 5 * each)
     assert budget.remaining.delta == pytest.approx(3e-7)
     budget.charge(0.125)  # any pure DP step costs four times as much
-    assert budget.remaining.rho == pytest.approx(whole.rho - 9 / 8**3)
+    assert budget.remaining.rho == pytest.approx(whole.rho - 5 * each - 4 / 8**3)
 
 
 def test_the_deltas_of_thresholds_are_used_up_exactly():
@@ -144,10 +150,91 @@ def test_the_share_of_the_thresholds_is_the_decimal_that_it_prints_as():
     assert budget.remaining.delta == 0.0
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_total_given_as_rho(delta):
+    budget = dp.Filter(rho=0.3, delta=delta)
+    assert budget.remaining == (0.0, down(Fraction(3, 10)), delta / 2)
+    for _ in range(3):
+        given = budget.charge(rho=0.1)  # a decimal, and used up exactly
+        assert math.nextafter(0.1, 0) <= given <= Fraction(1, 10)
+    assert budget.remaining.rho == 0.0
+    for call in (lambda: budget.charge(rho=1e-9), lambda: budget.charge(1e-9),
+                 lambda: budget.peel([1, 2], k=1, epsilon_step=1e-9)):  # fmt: skip
+        with pytest.raises(dp.BudgetError, match=r"and 0 is left in this filter"):
+            call()
+    cost = budget.cost
+    assert cost.delta == delta
+    assert Fraction(cost.rho) >= Fraction(3, 10)
+    assert cost.epsilon == (epsilon_of_rho(0.3, delta / 2) if delta else math.inf)
+    assert f", rho={cost.rho!r})" in repr(cost)
+    assert "rho=0.3" in str(cost)
+
+
+def test_a_total_given_as_rho_is_the_one_it_stands_for():
+    """The same calls as of the (epsilon, delta) that follows from it."""
+    by_rho = dp.Filter(rho=0.02, delta=1e-6)
+    again = dp.Filter(epsilon=by_rho.epsilon, delta=1e-6)
+    assert again.rho == pytest.approx(0.02, rel=1e-12)
+    assert by_rho.epsilon_step(7) == pytest.approx(again.epsilon_step(7), rel=1e-12)
+    by_rho.limited_domain(CLEAR, k=1, epsilon_step=0.1, delta_threshold=1e-7)
+    with pytest.raises(ValueError, match="needs a filter with delta > 0"):
+        dp.Filter(rho=1).limited_domain(CLEAR, k=1, epsilon_step=0.1, delta_threshold=1e-7)
+
+
+def test_a_charge_is_priced_by_what_is_known_of_its_law():
+    for law, price in (("any", lambda e: e * e / 2), ("laplace", laplace_rho),
+                       ("bounded_range", bounded_range_rho)):  # fmt: skip
+        budget = dp.Filter(rho=1)
+        budget.charge(0.5, law=law)
+        assert budget.remaining.rho == pytest.approx(1 - price(0.5), rel=1e-14)
+        pure = dp.Filter(epsilon=1)
+        pure.charge(0.5, law=law)
+        assert pure.remaining.epsilon == 0.5
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: dp.Filter(), TypeError, "either epsilon or rho"),
+        (lambda: dp.Filter(epsilon=1, rho=1), TypeError, "either epsilon or rho"),
+        (lambda: dp.Filter(rho=0), ValueError, "rho must be a finite number > 0"),
+        (lambda: dp.Filter(rho="1"), TypeError, "rho must be a real number"),
+        (lambda: dp.Filter(rho=1).charge(), TypeError, "either epsilon or rho"),
+        (lambda: dp.Filter(rho=1).charge(1, rho=1), TypeError, "either epsilon or rho"),
+        (lambda: dp.Filter(rho=1).charge(1, law="normal"), ValueError, "law must be one of"),
+        (lambda: dp.Filter(rho=1).charge(rho=-1), ValueError, "rho must be"),
+        (lambda: dp.Filter(epsilon=1).charge(rho=0.1), ValueError, "rho needs a filter that"),
+    ],
+)
+def test_bad_rho(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("total", "most"), [({"epsilon": 1.0}, 20), ({"epsilon": 1.0, "delta": 1e-6}, 73)]
+)
+def test_joint_and_noisy_max_are_one_bounded_range_step(total, most):
+    """Of 0.05 each a total of (1, 1e-6) pays for 73; as any pure DP it would pay for 18."""
+    budget, paid = dp.Filter(**total), 0
+    calls = (
+        lambda: budget.joint(CLEAR, k=3, epsilon_step=0.05),
+        lambda: budget.joint(CLEAR, k=2, epsilon_step=0.05, output="sequence"),
+        lambda: budget.noisy_max(CLEAR, epsilon_step=0.05, largest=False),
+        lambda: budget.joint([0.5, 1.0], k=1, epsilon_step=0.05, sensitivity=0.1),
+    )
+    with pytest.raises(dp.BudgetError):  # noqa: PT012
+        while True:
+            release = calls[paid % len(calls)]()
+            paid += 1
+    assert paid == most
+    assert release.cost == budget.joint.__self__.cost._replace(theorem=release.cost.theorem)
+
+
 def test_a_price_past_the_range_of_floats_is_refused():
     budget = dp.Filter(epsilon=1.0, delta=1e-6)
     left = budget.remaining
-    with pytest.raises(dp.BudgetError, match="rho = more than any float"):
+    with pytest.raises(dp.BudgetError, match=r"rho = 1e\+200, and 0.02"):
         budget.peel([1, 2], k=1, epsilon_step=1e200)
     with pytest.raises(dp.BudgetError, match="rho = more than any float"):
         budget.charge(1e200)

@@ -75,6 +75,20 @@ def test_a_budget_lasts_and_its_numbers_are_exact(path):
         assert ledger.history("ann") == []
 
 
+def test_a_total_given_as_rho_lasts(path):
+    with dp.Ledger(path) as ledger:
+        ledger.create("ann", k_star=20, calls=5, rho=0.1, delta=1e-6)
+        session = dp.Session.bound(ledger, "ann")
+        first = session.joint(CLEAR, k=2, request_id="one")
+        assert session.joint(CLEAR, k=2, request_id="one") == first
+        assert session.remaining == (19, 5)
+        assert first.cost.rho == pytest.approx(0.1)
+    with dp.Ledger(path) as ledger:
+        assert ledger.budget("ann").terms == dp.Session(k_star=20, calls=5, rho=0.1,
+                                                        delta=1e-6).terms  # fmt: skip
+        assert ledger.history("ann")[0].release == first
+
+
 def test_the_step_of_a_budget_stays_what_it_was(ledger, monkeypatch):
     step = ledger.budget("ann").terms.epsilon_step
     monkeypatch.setattr("dptopk.budget.terms.step_epsilon", lambda *args: step / 2)

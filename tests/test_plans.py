@@ -9,6 +9,8 @@ import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.mechanisms._plan import Plan, Steps, plan_of, steps_of
 from dptopk.mechanisms.table import MECHANISMS
+from dptopk.reference import joint, noisy_max
+from dptopk.verification.privacy import Table
 
 PICKING = [name for name, its in MECHANISMS.items() if its.domain]
 STEPPED = [name for name, its in MECHANISMS.items() if its.bounded_range]
@@ -110,3 +112,58 @@ def test_noise_that_is_not_of_bounded_range_has_no_steps():
     for noise in ("exponential", "laplace"):
         with pytest.raises(ValueError, match="noise must be gumbel"):
             steps_of("noisy_max")(H, noise=noise)
+
+
+# ---- that a call of joint, and a pick by Gumbel noise, is one bounded-range step
+
+EPSILON = 1.0
+
+
+def widest_range(law, *, monotone):
+    """Largest span of log-ratios over all histograms of 4 items and their neighbours."""
+    table = Table(law, items=4 if monotone else 3, max_count=2, monotone=monotone)
+    laws = [law(counts) for counts in table.histograms]
+    outcomes = sorted(laws[0])
+    logs = np.log([[chances[outcome] for outcome in outcomes] for chances in laws])
+    spans = [np.ptp(logs[p] - logs[q], axis=-1).max() for p, q in table.pairs()]
+    return max(spans)
+
+
+def of_joint(k, output, factor):
+    return lambda counts: joint.law(counts, k=k, scale=factor / EPSILON, output=output)
+
+
+def of_gumbel(factor, noise="gumbel"):
+    return lambda counts: noisy_max.law(counts, scale=factor / EPSILON, noise=noise)
+
+
+@pytest.mark.parametrize(
+    ("law", "monotone", "tight"),
+    [
+        (of_joint(2, "set", 2), True, 0.999),
+        (of_joint(3, "set", 2), True, 0.999),
+        (of_joint(1, "set", 2), True, 0.499),
+        (of_joint(2, "sequence", 2), True, 0.999),
+        (of_joint(2, "set", 4), False, 0.499),
+        (of_joint(2, "sequence", 4), False, 0.499),
+        (of_gumbel(1), True, 0.999),
+        (of_gumbel(2), False, 0.999),
+    ],
+)
+def test_it_is_of_bounded_range(law, monotone, tight):
+    widest = widest_range(law, monotone=monotone)
+    assert tight * EPSILON <= widest <= EPSILON * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("law", "monotone"),
+    [
+        (of_joint(2, "set", 1), True),  # without the 1/2
+        (of_joint(2, "sequence", 1), True),
+        (of_gumbel(1), False),  # scores that move both ways, taken for counts
+        (of_gumbel(1, "exponential"), True),  # permute-and-flip
+        (of_gumbel(1, "laplace"), True),
+    ],
+)
+def test_what_is_not_of_bounded_range_is_seen(law, monotone):
+    assert widest_range(law, monotone=monotone) > 1.05 * EPSILON

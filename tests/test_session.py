@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import threading
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.accounting import METHODS, step_epsilon, total_epsilon
+from dptopk.accounting.compositions import epsilon_of_rho
+from dptopk.accounting.prices import bounded_range_rho
 from dptopk.budget.terms import Remaining
 from dptopk.mechanisms.limited_domain import steps_limited_domain
 from dptopk.mechanisms.table import MECHANISMS
@@ -102,6 +105,11 @@ def test_what_a_release_costs_is_the_session():
         ({"delta": 5e-324}, ValueError, "delta is too small to share among 5 calls"),
         ({"method": "magic"}, ValueError, "method must be one of"),
         ({"accounting": "loose"}, ValueError, "accounting must be one of tight, printed"),
+        ({"rho": 1.0}, TypeError, "give either epsilon or rho"),
+        ({"epsilon": None}, TypeError, "give either epsilon or rho"),
+        ({"epsilon": None, "rho": 0}, ValueError, "rho must be a finite number > 0"),
+        ({"epsilon": None, "rho": 1, "method": "basic"}, ValueError, "method must be zcdp"),
+        ({"epsilon": None, "rho": 1, "delta_split": 1}, ValueError, "delta_split must leave"),
         ({"delta_split": 0}, ValueError, "delta_split must be a finite number > 0"),
         ({"delta_split": 1.1}, ValueError, r"delta_split must be in \(0, 1\], got 1.1"),
     ],
@@ -163,6 +171,65 @@ def test_the_rest():
     s = session(epsilon=30.0)
     assert len(s.peel(CLEAR, k="rest")) == 4
     assert len(s.peel(np.arange(30), k="rest")) == 16
+
+
+def test_joint_and_noisy_max_cost_one_outcome_and_no_call():
+    s = session(epsilon=60.0)
+    step = s.terms.epsilon_step
+    release = s.joint(CLEAR, k=2)
+    assert (set(release.items), release.outcomes) == ({"ant", "bee"}, 2)
+    assert release.parameters["scale"] == pytest.approx(2 / step)
+    assert s.remaining == (19, 5)
+    assert s.joint(CLEAR, k=2, output="sequence").items == ("ant", "bee")
+    assert s.noisy_max(CLEAR).items == ("ant",)
+    lowest = s.noisy_max([5.0, -9e9, 7.0], largest=False)
+    assert lowest.items == (1,)
+    assert lowest.parameters["noise"] == "gumbel"
+    assert lowest.parameters["scale"] == pytest.approx(2 / step)
+    assert s.remaining == (16, 5)
+    for bad in (lambda: s.joint(CLEAR, k="rest"), lambda: s.joint(CLEAR, k=5),
+                lambda: s.joint(CLEAR, k=1, output="list"),
+                lambda: s.noisy_max(CLEAR, noise="laplace")):  # fmt: skip
+        with pytest.raises((TypeError, ValueError)):
+            bad()
+    assert s.remaining == (16, 5)
+
+
+def test_a_check_charges_nothing_and_says_what_the_call_would():
+    s = session(k_star=3)
+    s.check("limited_domain", CLEAR, k=3)
+    s.check("joint", CLEAR, k=4)
+    for mechanism, options, error in (
+        ("limited_domain", {"k": 4}, dp.BudgetError),
+        ("limited_domain", {"k": 3, "k_bar": "private"}, dp.BudgetError),
+        ("peel", {"k": 5}, ValueError),
+        ("peel", {"k": 0}, ValueError),
+        ("noisy_max", {"largest": 3}, TypeError),
+    ):
+        with pytest.raises(error) as checked:
+            s.check(mechanism, CLEAR, **options)
+        with pytest.raises(error) as called:
+            getattr(s, mechanism)(CLEAR, **options)
+        assert str(checked.value) == str(called.value)
+    s.check("limited_domain", CLEAR, k=4, request_id="paid before, it may be")
+    assert s.remaining == (3, 5)
+
+
+@pytest.mark.parametrize("rho", [0.02, 1.0, Decimal("0.1")])
+def test_a_total_given_as_rho(rho):
+    s = dp.Session(k_star=20, calls=5, rho=rho, delta=1e-6)
+    steps = 20 * Fraction(bounded_range_rho(s.terms.epsilon_step))
+    assert steps <= Fraction(rho)
+    assert float(steps) == pytest.approx(float(rho), rel=1e-13)
+    assert s.cost.rho == pytest.approx(float(rho), rel=1e-13)
+    follows = epsilon_of_rho(float(rho), s.terms.delta_composition)
+    assert s.cost.epsilon == pytest.approx(follows, rel=1e-15)
+    assert s.terms.method == "zcdp"
+    assert "zcdp composition of 20 bounded-range steps" in s.cost.theorem
+    assert s.limited_domain(CLEAR, k=1).cost.rho == s.cost.rho
+    # A little more for each step than the same epsilon buys at epsilon^2/8.
+    same = session(epsilon=s.cost.epsilon, method="zcdp").terms
+    assert 1.0 < s.terms.epsilon_step / same.epsilon_step < 1.01
 
 
 @pytest.mark.usefixtures("no_draw")

@@ -6,6 +6,7 @@ import numbers
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +17,8 @@ from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import adaptive as recursion
 from dptopk.accounting import compositions as closed
 from dptopk.accounting.optimal import optimal
+from dptopk.accounting.prices import bounded_range_rho
+from dptopk.rounding import down
 
 _TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
     "basic": lambda groups, delta: closed.basic(groups),
@@ -242,3 +245,11 @@ def winning_method(epsilon_step: float, steps: int, delta: float) -> str:
     if steps <= recursion.MAX_STEPS:
         others.append("optimal")
     return next((m for m in others if _total(groups, delta, m) == total), "adaptive")
+
+
+def step_of_rho(rho: float | Fraction, steps: int) -> float:
+    """Return about the largest epsilon of that many bounded-range steps that cost at most rho."""
+    each = down(Fraction(rho) / steps)
+    if each == 0.0:
+        raise ValueError(f"rho is too small to share among {steps} steps")
+    return largest(bounded_range_rho, each, math.sqrt(8 * each), ulps=4)

@@ -5,13 +5,12 @@ need. A filter adds up what each step costs instead and refuses the call that
 might go past the total:
 
 - delta = 0: epsilons of pure DP add up to epsilon.
-- delta > 0: costs in zero-concentrated DP add up to rho, where rho is what
-  becomes (epsilon, delta_composition) by the best conversion. A bounded-range
-  step of e costs e^2/8 (Cesar and Rogers 2021), any pure DP step e^2/2 (Bun
-  and Steinke 2016). Costs may be chosen adaptively, as long as their sum is
-  kept below a bound fixed beforehand (Feldman and Zrnic 2021; Rogers, Roth,
-  Ullman and Vadhan 2016 for pure DP). The deltas of thresholds add up to the rest of
-  delta, by the argument in `dptopk.budget.terms`.
+- delta > 0, or a total given as rho: costs in zero-concentrated DP add up to rho,
+  which becomes (epsilon, delta_composition) by the best conversion.
+  `dptopk.accounting.prices` has what a step costs. Costs may be chosen
+  adaptively, as long as their sum is kept below a bound fixed beforehand
+  (Feldman and Zrnic 2021; Rogers, Roth, Ullman and Vadhan 2016 for pure DP). The
+  deltas of thresholds add up to the rest of delta, as in docs/proofs/session.md.
 
 Sums are exact fractions: a Decimal or Fraction is taken as it is, and a float for
 the decimal that it prints as: ten times 0.1 is 1.0, and uses it up. The noise
@@ -23,14 +22,16 @@ from __future__ import annotations
 import math
 import os
 import threading
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dptopk._types import KBar
-from dptopk._validate import integer, positive, probability
+from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting.compositions import epsilon_of_rho
-from dptopk.accounting.inverse import largest
+from dptopk.accounting.inverse import largest, step_of_rho
+from dptopk.accounting.prices import price
 from dptopk.budget.exact import exact, told_apart
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts
@@ -41,14 +42,17 @@ from dptopk.mechanisms.noisy_max import steps_noisy_max
 from dptopk.mechanisms.peel import steps_peel
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, check_rng
-from dptopk.rounding import below, down
+from dptopk.rounding import below, down, up
 
 __all__ = ["Filter", "Left"]
 
+Exact: TypeAlias = Decimal | Fraction
+
 PURE = "pure DP filter: epsilons add up (Rogers, Roth, Ullman and Vadhan 2016)"
 ZCDP = (
-    "zCDP filter (Feldman and Zrnic 2021): epsilon^2/8 for a bounded-range step "
-    "(Cesar and Rogers 2021), converted by Canonne, Kamath and Steinke 2020"
+    "zCDP filter (Feldman and Zrnic 2021): x - 1 - ln x, x = e/(exp(e) - 1), for an "
+    "e-bounded-range step (Harrison and Manurangsi 2025), converted by Canonne, Kamath and "
+    "Steinke 2020"
 )
 
 
@@ -88,11 +92,14 @@ class Filter:
     ----------
     epsilon : float, Decimal or Fraction
         The total.
+    rho : float, Decimal or Fraction
+        In place of `epsilon`: the total in zero-concentrated DP.
     delta : float, Decimal or Fraction, default 0
-        The total delta. At 0 all calls are pure DP and their epsilons add up.
+        The total delta. At 0 all calls are pure DP and their epsilons add up; or,
+        with `rho`, there can be no call with a threshold.
     delta_split : float, default 0.5
         Part of delta, in (0, 1), that goes to thresholds of limited_domain;
-        the rest converts rho.
+        at the rest epsilon follows from rho, or rho from epsilon.
 
     Raises
     ------
@@ -107,7 +114,9 @@ class Filter:
     -----
     **Guarantee**: all releases under a filter together are (epsilon, delta)-DP
     when one user is added or removed, however the calls, their epsilons among
-    them, are chosen in view of earlier releases.
+    them, are chosen in view of earlier releases. With `rho` and without `delta`
+    they are rho-zCDP; so they are otherwise but for the thresholds, which
+    have their part of delta.
 
     Examples
     --------
@@ -124,28 +133,44 @@ class Filter:
     True
     """
 
-    def __init__(self, *, epsilon: Any, delta: Any = 0.0, delta_split: float = 0.5):
-        self.epsilon = positive("epsilon", epsilon)
+    def __init__(
+        self,
+        *,
+        epsilon: float | Exact | None = None,
+        rho: float | Exact | None = None,
+        delta: float | Exact = 0.0,
+        delta_split: float | Exact = 0.5,
+    ):
+        if (epsilon is None) == (rho is None):
+            raise TypeError("give either epsilon or rho, the total, not both")
         self.delta = probability("delta", delta, zero=True)
         probability("delta_split", delta_split, zero=False)
-        self._pure = self.delta == 0.0
+        self._pure = rho is None and self.delta == 0.0
         thresholds = exact(delta) * exact(delta_split)
-        if self._pure:
-            self._total, self.rho = exact(epsilon), 0.0
+        composition = down(exact(delta) - thresholds)
+        if self.delta > 0.0 and composition == 0.0:
+            raise ValueError(f"delta is too small to share, got {delta}")
+        if rho is not None:
+            self.rho, self._total = positive("rho", rho), exact(rho)
+            whole = up(self._total)
+            self.epsilon = epsilon_of_rho(whole, composition) if composition else math.inf
+        elif self._pure:
+            self.epsilon = positive("epsilon", epsilon)
+            self.rho, self._total = 0.0, exact(epsilon)
         else:
-            composition = down(exact(delta) - thresholds)
-            if composition == 0.0:
-                raise ValueError(f"delta is too small to share, got {delta}")
+            self.epsilon = positive("epsilon", epsilon)
             self.rho = rho_of(self.epsilon, composition)
             self._total = Fraction(self.rho)
         self._left, self._left_delta = self._total, thresholds
         self._lock, self._pid = threading.Lock(), os.getpid()
         theorem = PURE if self._pure else ZCDP
-        self._cost = Cost(self.epsilon, self.delta, f"all calls under a filter: {theorem}")
+        spent = None if self._pure else up(self._total)
+        self._cost = Cost(self.epsilon, self.delta, f"all calls under a filter: {theorem}", spent)
         self._cost_of_call = Cost(
             self.epsilon,
             self.delta,
             f"charged to a filter, whose calls cost this all together: {theorem}",
+            spent,
         )
 
     @property
@@ -175,7 +200,9 @@ class Filter:
         """
         with self._lock:
             each = self._left / integer("k", k)
-        step = down(each) if self._pure else math.sqrt(down(8 * each))
+        if down(each) == 0.0:
+            return 0.0
+        step = down(each) if self._pure else step_of_rho(each, 1)
         while step > 0.0 and self._price(exact(step)) > each:
             step = below(step)
         return step
@@ -185,8 +212,8 @@ class Filter:
         counts: Counts,
         *,
         k: int,
-        epsilon_step: Any,
-        delta_threshold: Any,
+        epsilon_step: float | Exact,
+        delta_threshold: float | Exact,
         k_bar: KBar = None,
         max_items_per_user: int | None = None,
         rng: Rng | None = None,
@@ -211,7 +238,7 @@ class Filter:
         ------
         TypeError, ValueError
             If an argument is of the wrong kind or out of range, or the filter
-            is one of pure DP; nothing is charged.
+            has no delta; nothing is charged.
         BudgetError
             If the call might cost more than is left; nothing is charged or drawn.
         RandomnessError
@@ -228,7 +255,7 @@ class Filter:
         counts: Counts,
         *,
         k: int,
-        epsilon_step: Any,
+        epsilon_step: float | Exact,
         sensitivity: float = 1.0,
         monotone: bool | None = None,
         rng: Rng | None = None,
@@ -262,7 +289,7 @@ class Filter:
         counts: Counts,
         *,
         k: int,
-        epsilon_step: Any,
+        epsilon_step: float | Exact,
         output: Literal["set", "sequence"] = "set",
         sensitivity: float = 1.0,
         monotone: bool | None = None,
@@ -296,7 +323,7 @@ class Filter:
         self,
         counts: Counts,
         *,
-        epsilon_step: Any,
+        epsilon_step: float | Exact,
         largest: bool = True,
         sensitivity: float = 1.0,
         monotone: bool | None = None,
@@ -328,23 +355,37 @@ class Filter:
         steps = steps_noisy_max(counts, largest=largest, sensitivity=sensitivity, monotone=monotone)
         return self._run(steps, epsilon_step, Fraction(0), rng)
 
-    def charge(self, epsilon: Any) -> float:
-        """Pay for any pure DP mechanism that you are about to run yourself.
+    def charge(
+        self,
+        epsilon: float | Exact | None = None,
+        *,
+        rho: float | Exact | None = None,
+        law: Literal["any", "laplace", "bounded_range"] = "any",
+    ) -> float:
+        """Pay for a mechanism that you are about to run yourself.
 
         Parameters
         ----------
         epsilon : float, Decimal or Fraction
-            Its epsilon; it need not be of bounded range.
+            The epsilon of a mechanism of pure DP.
+        rho : float, Decimal or Fraction
+            In place of `epsilon`: the rho of one of zero-concentrated DP, such as
+            Gaussian noise; for filters that count in rho.
+        law : {"any", "laplace", "bounded_range"}
+            What is known of a mechanism of pure DP, which is cheaper in rho:
+            "laplace", real Laplace noise of scale (L1 sensitivity) / epsilon on
+            what is released (not the discrete noise of counts, nor a pick
+            by Laplace noise); "bounded_range", an exponential mechanism.
 
         Returns
         -------
         float
-            The epsilon to run it with: the largest double not above the one given.
+            What to run it with: the largest double not above what was given.
 
         Raises
         ------
         TypeError, ValueError
-            If `epsilon` is not a finite number > 0.
+            If `epsilon` or `rho` is not a finite number > 0, or is not the filter's.
         BudgetError
             If that is more than is left; nothing is charged.
 
@@ -357,28 +398,39 @@ class Filter:
         Traceback (most recent call last):
         dptopk.errors.BudgetError: the call may cost epsilon = 1e-09, and 0 is left in this filter
         """
+        if (epsilon is None) == (rho is None):
+            raise TypeError("give either epsilon or rho, not both")
+        law = choice("law", law, ("any", "laplace", "bounded_range"))
+        if epsilon is None:
+            positive("rho", rho)
+            if self._pure:
+                raise ValueError("rho needs a filter that counts in rho")
+            self._reserve(exact(rho), Fraction(0))
+            return down(exact(rho))
         positive("epsilon", epsilon)
-        price = exact(epsilon)
-        self._reserve(price if self._pure else price**2 / 2, Fraction(0))
-        return down(price)
+        step = exact(epsilon)
+        self._reserve(step if self._pure else price(step, law), Fraction(0))
+        return down(step)
 
     def _price(self, step: Fraction) -> Fraction:
         """Return what a bounded-range step costs."""
-        return step if self._pure else step**2 / 8
+        return step if self._pure else price(step, "bounded_range")
 
-    def _run(self, steps: Steps, epsilon_step: Any, delta: Fraction, rng: Rng | None) -> Release:
+    def _run(
+        self, steps: Steps, epsilon_step: float | Exact, delta: Fraction, rng: Rng | None
+    ) -> Release:
         """Check, charge, draw, give back: in this order."""
         positive("epsilon_step", epsilon_step)
         step = exact(epsilon_step)
-        if steps.thresholds and self._pure:
+        if steps.thresholds and self.delta == 0.0:
             raise ValueError("a noisy threshold needs a filter with delta > 0")
         plan = steps.at(down(step), down(delta), self._cost_of_call)
         check_rng(rng)
-        price = self._price(step)
-        self._reserve(steps.most * price, delta)
+        each = self._price(step)
+        self._reserve(steps.most * each, delta)
         released = plan.draw(rng)
         with self._lock:
-            self._left += (steps.most - steps.taken(released)) * price
+            self._left += (steps.most - steps.taken(released)) * each
         return released
 
     def _reserve(self, price: Fraction, delta: Fraction) -> None:

@@ -42,8 +42,13 @@ class Session:
         Calls of limited_domain, those that return BOT alone included.
     epsilon, delta : float
         The total of the session, delta > 0.
+    rho : float
+        In place of `epsilon`: the total of all steps in zero-concentrated DP. The
+        thresholds' part of `delta` comes on top of it; at the rest epsilon
+        follows from it.
     method : str, default "adaptive"
         How the k_star steps are composed; see `dptopk.accounting.total_epsilon`.
+        With `rho` it is "zcdp".
     accounting : {"tight", "printed"}
         The share of a threshold in delta: once a call, or twice, as Theorem 2
         is printed.
@@ -93,8 +98,9 @@ class Session:
         *,
         k_star: int,
         calls: int,
-        epsilon: float,
         delta: float,
+        epsilon: float | None = None,
+        rho: float | None = None,
         method: Method = "adaptive",
         accounting: Literal["tight", "printed"] = "tight",
         delta_split: float = 0.5,
@@ -103,6 +109,7 @@ class Session:
             k_star=k_star,
             calls=calls,
             epsilon=epsilon,
+            rho=rho,
             delta=delta,
             method=method,
             accounting=accounting,

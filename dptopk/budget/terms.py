@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 from dptopk._types import Method
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import METHODS, step_epsilon
+from dptopk.accounting.compositions import epsilon_of_rho
+from dptopk.accounting.inverse import step_of_rho
+from dptopk.accounting.prices import bounded_range_rho
 from dptopk.mechanisms._calibrate import composition, scale_of
 from dptopk.release import Cost
-from dptopk.rounding import down
+from dptopk.rounding import down, up
 
 __all__ = ["ACCOUNTINGS", "Remaining", "Spent", "Terms"]
 
@@ -90,33 +93,47 @@ class Terms:
         *,
         k_star: Any,
         calls: Any,
-        epsilon: Any,
         delta: Any,
+        epsilon: Any = None,
+        rho: Any = None,
         method: Any = "adaptive",
         accounting: Any = "tight",
         delta_split: Any = 0.5,
     ) -> Terms:
         """Check the arguments of a session and fix its step."""
+        if (epsilon is None) == (rho is None):
+            raise TypeError("give either epsilon or rho, the total, not both")
+        method = choice("method", method, METHODS)
+        if rho is not None and method not in ("adaptive", "zcdp"):
+            raise ValueError(f"method must be zcdp where rho is the total, got {method!r}")
         return _terms(
             integer("k_star", k_star),
             integer("calls", calls),
-            positive("epsilon", epsilon),
+            None if epsilon is None else positive("epsilon", epsilon),
+            None if rho is None else positive("rho", rho),
             probability("delta", delta, zero=False),
-            choice("method", method, METHODS),
+            method,
             choice("accounting", accounting, ACCOUNTINGS),
             _share(delta_split),
         )
 
     @property
+    def rho(self) -> float | None:
+        """What all steps cost in zCDP, if that is how they are composed."""
+        if self.method != "zcdp" or self.delta_composition == 0.0:
+            return None
+        return up(self.k_star * Fraction(bounded_range_rho(self.epsilon_step)))
+
+    @property
     def cost(self) -> Cost:
         """The whole session."""
-        return Cost(self.epsilon, self.delta, f"a whole session: {self._theorem}")
+        return Cost(self.epsilon, self.delta, f"a whole session: {self._theorem}", self.rho)
 
     @property
     def cost_of_call(self) -> Cost:
         """A call: the whole session again, as it is paid once for all calls."""
         text = f"charged to a session, whose calls cost this all together: {self._theorem}"
-        return Cost(self.epsilon, self.delta, text)
+        return Cost(self.epsilon, self.delta, text, self.rho)
 
     @property
     def _theorem(self) -> str:
@@ -136,7 +153,8 @@ def _share(value: Any) -> float:
 def _terms(
     k_star: int,
     calls: int,
-    epsilon: float,
+    epsilon: float | None,
+    rho: float | None,
     delta: float,
     method: Method,
     accounting: str,
@@ -148,7 +166,13 @@ def _terms(
     if each == 0.0:
         raise ValueError(f"delta is too small to share among {calls} calls, got {delta}")
     rest = down(whole - thresholds)
-    step = step_epsilon(epsilon, k_star, rest, method)
+    if epsilon is not None:
+        step = step_epsilon(epsilon, k_star, rest, method)
+    else:
+        assert rho is not None
+        if rest == 0.0:
+            raise ValueError("delta_split must leave some of delta for epsilon to follow from rho")
+        method, epsilon, step = "zcdp", epsilon_of_rho(rho, rest), step_of_rho(rho, k_star)
     scale_of(step)  # refuses an epsilon too small for any noise
     return Terms(
         k_star, calls, epsilon, delta, method, accounting, delta_split, step, each, rest

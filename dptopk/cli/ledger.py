@@ -24,7 +24,8 @@ def add(commands: Any) -> None:
     option("--budget", metavar="NAME", required=True, help="its name, e.g. 'ann, sales'")
     option("--k-star", type=int, required=True, help="outcomes of all calls, BOT included")
     option("--calls", type=int, required=True, help="how many calls")
-    option("--epsilon", type=float, required=True, help="the total budget")
+    option("--epsilon", type=float, help="the total budget")
+    option("--rho", type=float, help="in place of it: the total of all steps in zCDP")
     option("--delta", type=float, required=True, help="the total delta, e.g. 1e-6")
     option("--method", default="adaptive", help="how steps are composed (default: adaptive)")
     option("--accounting", default="tight", help="tight or printed (default: tight)")
@@ -55,7 +56,7 @@ def _create(args: argparse.Namespace) -> int:
     from dptopk.budget.ledger import Ledger
     from dptopk.budget.terms import Terms
 
-    names = ("k_star", "calls", "epsilon", "delta", "method", "accounting", "delta_split")
+    names = ("k_star", "calls", "epsilon", "rho", "delta", "method", "accounting", "delta_split")
     terms = {name: getattr(args, name) for name in names}
     with refusing():
         Terms.of(**terms)  # before there is a file

@@ -10,7 +10,6 @@ over the randomised ones too.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -19,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dptopk.accounting.inverse import step_of_rho
+from dptopk.accounting.prices import bounded_range_rho
 from dptopk.budget.filter import Filter
 from dptopk.budget.session import Session
 from dptopk.budget.terms import Terms
@@ -60,7 +61,7 @@ def one(step: float) -> float:
 
 def rho(step: float) -> float:
     """Count an outcome in zero-concentrated DP."""
-    return step**2 / 8
+    return bounded_range_rho(step)
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ def _sessions() -> Iterator[AnalystCheck]:
 def _filter(label: str, unit: Callable[[float], float]) -> AnalystCheck:
     """Check steps of three sizes, chosen call by call, as a filter admits them."""
     whole = Filter(epsilon=2.0, delta=0.01, delta_split=0.1).remaining
-    step = math.sqrt(4 * whole.rho) * (1 - 1e-9)
+    step = step_of_rho(whole.rho, 2)
     return AnalystCheck(
         label,
         whole.rho,
@@ -276,7 +277,7 @@ def _broken() -> Iterator[AnalystCheck]:
         steps=(0.2, 1.8),
         queries=QUERIES[:5],
     )
-    yield _filter("a filter that charges half a step", lambda step: step**2 / 16)
+    yield _filter("a filter that charges half a step", lambda step: rho(step) / 2)
     yield AnalystCheck(
         "an odometer that composes the steps so far",
         4,
