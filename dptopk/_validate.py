@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -122,6 +122,26 @@ def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:
     return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
+def _check_unlabelled(name: str, values: Any) -> None:
+    """Refuse a mapping, and a pandas Series with an index of its own: its labels would be lost.
+
+    They may have been read off the data, and then positions are no known domain.
+    """
+    if isinstance(values, (np.ndarray, list, tuple)):
+        return
+    index: Any = getattr(values, "index", None)
+    if type(index).__module__.split(".")[0] == "pandas":
+        named = type(index).__name__ != "RangeIndex" or (index.start, index.step) != (0, 1)
+    else:
+        named = isinstance(values, Mapping)
+    if named:
+        raise TypeError(
+            f"{name} come with labels, which may have been read off the data: give them to "
+            "dptopk.Histogram.from_counts; or their values alone, if their positions are a domain "
+            "fixed before the data was seen"
+        )
+
+
 def real_array(name: str, values: Any) -> np.ndarray:
     """Return numbers as a 1-D array of a native dtype that the C core reads."""
     return _vector(name, values, "biuf", "an array of integers or floats of up to 64 bits")
@@ -132,6 +152,7 @@ def counts_array(name: str, values: Any) -> np.ndarray:
 
     Whether any is negative shows when they are cut.
     """
+    _check_unlabelled(name, values)
     array = _vector(name, values, "iu", "an array of integers")
     if array.dtype == np.uint64:
         # Past int64 the view as signed is negative.
@@ -143,6 +164,7 @@ def counts_array(name: str, values: Any) -> np.ndarray:
 
 def scores_array(name: str, values: Any) -> np.ndarray:
     """Return scores as a 1-D array of a native integer or float dtype, all finite."""
+    _check_unlabelled(name, values)
     array = _vector(name, values, "iuf", "an array of integers or floats of up to 64 bits")
     if array.dtype.kind == "f":
         if np.isnan(array).any():

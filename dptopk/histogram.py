@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from dptopk.errors import UnknownDomainError
 __all__ = ["Counts", "Histogram", "as_histogram", "known_histogram", "weighted_histogram"]
 
 INT64_MAX = 2**63 - 1
+
+FileFormat = Literal["csv", "tsv", "parquet", "json"]
+Nulls = Literal["error", "drop"]
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class Histogram:
@@ -305,10 +310,11 @@ class Histogram:
         *,
         user: str,
         item: str,
-        domain: Sequence[Any] | None = None,
+        domain: Any = None,
         k_bar: int | None = None,
         max_items_per_user: int | None = None,
-        progress: bool = False,
+        nulls: Nulls = "error",
+        progress: bool | Callable[[], float] = False,
     ) -> Histogram:
         """Count the distinct users of each item in a table of events.
 
@@ -319,21 +325,28 @@ class Histogram:
         ----------
         frame : DataFrame, lazy frame, relation or plain container
             Anything narwhals takes (pandas, polars, pyarrow, DuckDB, ...), a
-            dict of columns, a pair of arrays or a list of (user, item) pairs,
-            one row an event; repeated rows of a user and an item count once.
+            dict of columns, a tuple of two columns (lists, arrays, Series) or
+            a list of (user, item) pairs, one row an event; repeated rows of a
+            user and an item count once.
         user, item : str
-            Names of the columns.
+            Names of the columns, spelt exactly so. Users and items may be
+            text, integers, booleans, floats, bytes, dates, timestamps,
+            decimals or UUIDs, all of a column of one kind; in plain Python
+            tuples of these, too.
         domain : sequence, optional
-            All items there may be, fixed before the data was seen. Items
-            outside are ignored, those without users count 0. Without it the
-            domain is unknown: read off the data.
+            All items there may be, fixed before the data was seen, and of the
+            column's kind. Items outside are ignored, those without users count
+            0. Without it the domain is unknown: read off the data.
         k_bar : int, optional
             Keep only the k_bar largest counts and the next one.
         max_items_per_user : int, optional
             Bound each user's contribution to this many distinct items: those
             with the smallest hash of (user, item), whatever others do.
-        progress : bool, default False
-            Show progress on stderr where the engine can tell it.
+        nulls : {"error", "drop"}, default "error"
+            What becomes of a row whose user or item is null: it is refused, or
+            left out, whatever the other rows hold.
+        progress : bool or callable, default False
+            Show progress on stderr. A callable gives the percentage done.
 
         Returns
         -------
@@ -346,13 +359,14 @@ class Histogram:
             (``pip install 'dptopk[files]'``).
         TypeError
             If the frame is of no known kind, or the domain of another kind
-            than the column.
+            than the column, or without an order, as a set is.
         ValueError
-            If the domain holds nulls or a label twice, or a number is out of
-            range.
+            If the domain is empty, holds nulls or a label twice, or a number
+            is out of range.
         SourceError
-            If a column is missing, holds nulls or nested values, or the
-            engine fails. No value of the data is in the message.
+            If a column is missing, stands there twice, holds nulls or is of a
+            type that is no kind of label, or the engine fails. No value of the
+            data is in the message.
 
         Examples
         --------
@@ -372,6 +386,7 @@ class Histogram:
             domain=domain,
             k_bar=k_bar,
             max_items_per_user=max_items_per_user,
+            nulls=nulls,
             progress=progress,
         )
         if domain is None and k_bar is not None:
@@ -382,18 +397,191 @@ class Histogram:
                 k_bar=k_bar,
                 max_items_per_user=max_items_per_user,
             )
+        return cls._of_column(
+            counted.counts,
+            counted.labels,
+            known_domain=domain is not None,
+            k_bar=k_bar,
+            max_items_per_user=max_items_per_user,
+        )
+
+    @classmethod
+    def _of_column(
+        cls,
+        counts: np.ndarray,
+        labels: Any,
+        *,
+        known_domain: bool,
+        k_bar: int | None,
+        max_items_per_user: int | None,
+    ) -> Histogram:
+        """Build from all counts, which may be none where the domain is unknown."""
         h = cls.__new__(cls)
         known: dict[str, Any] = {
-            "labels": labels_array(counted.labels, len(counted.counts)),
-            "known_domain": domain is not None,
+            "labels": labels_array(labels, len(counts)),
+            "known_domain": known_domain,
             "max_items_per_user": max_items_per_user,
         }
-        h = (
-            h._prepare(counted.counts, **known)
-            if len(counted.counts)
-            else h._set(counted.counts, **known)
-        )
+        h = h._prepare(counts, **known) if len(counts) else h._set(counts, **known)
         return h if k_bar is None else h.truncate(k_bar)
+
+    @classmethod
+    def from_files(
+        cls,
+        paths: Paths,
+        *,
+        user: str | int,
+        item: str | int,
+        format: FileFormat | None = None,
+        header: bool = True,
+        delimiter: str | None = None,
+        domain: Any = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        nulls: Nulls = "error",
+        progress: bool = False,
+    ) -> Histogram:
+        """Count the distinct users of each item in files of events.
+
+        Parameters
+        ----------
+        paths : path, glob or sequence of them
+            CSV, TSV, Parquet, JSON lines or a JSON array, by extension, text
+            formats also as .gz or .zst; pipes and FIFOs are read once, as is
+            standard input, ``-``.
+        user, item : str or int
+            Names of the columns, spelt exactly so; in a CSV or TSV their
+            numbers, from 1, too.
+        format : {"csv", "tsv", "parquet", "json"}, optional
+            The format of all files, whatever their names are; by default that
+            of their names, and CSV for streams.
+        header : bool, default True
+            Whether CSV and TSV have a header line. Without one columns go by
+            number.
+        delimiter : str, optional
+            Of CSV; by default what the header tells.
+        domain, k_bar, max_items_per_user, nulls, progress
+            As in `from_events`. Labels of text formats are text, as written;
+            Parquet keeps its types.
+
+        Returns
+        -------
+        Histogram
+
+        Raises
+        ------
+        ImportError
+            If DuckDB or narwhals are not installed (``pip install 'dptopk[files]'``).
+        SourceError
+            As in `from_events`; and if a file can't be read, or the types of a
+            column differ between files, as one person would be two.
+        TypeError, ValueError
+            As in `from_events`.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> path = "examples/debian12_deps.parquet"
+        >>> dp.Histogram.from_files(path, user="user", item="item", k_bar=1000)
+        Histogram(unknown domain, k_bar=1000)
+        """
+        from dptopk.sources.files import connect, read_events
+
+        connection = connect()
+        events = read_events(
+            paths,
+            user=user,
+            item=item,
+            format=format,
+            header=header,
+            delimiter=delimiter,
+            connection=connection,
+        )
+        return cls.from_events(
+            events,
+            user=str(user),
+            item=str(item),
+            domain=domain,
+            k_bar=k_bar,
+            max_items_per_user=max_items_per_user,
+            nulls=nulls,
+            progress=connection.query_progress if progress else False,
+        )
+
+    @classmethod
+    def from_counts(
+        cls,
+        counts: Any,
+        *,
+        item: str | None = None,
+        count: str | None = None,
+        domain_is_public: bool = False,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+    ) -> Histogram:
+        """Build from counts that come with their labels.
+
+        The counts must be of distinct users: ``value_counts()`` counts rows,
+        of which one user may have many. Drop repeated (user, item) rows before
+        it, or let `from_events` do all of this.
+
+        Parameters
+        ----------
+        counts : mapping, pandas Series, table, or sequence of (label, count) pairs
+            A dict or Counter; a pandas Series with the labels in its index; a
+            table of two columns, labels first, as Polars', PyArrow's and
+            DuckDB's counts are.
+        item, count : str, optional
+            Names of the two columns of a table that has more.
+        domain_is_public : bool, default False
+            Your word that these labels were fixed before the data was seen,
+            those without users included. False: the domain is unknown, read
+            off the data, and labels that count 0 are not there.
+        k_bar : int, optional
+            Keep only the k_bar largest counts and the next one.
+        max_items_per_user : int, optional
+            A bound on the items any one user has, known beforehand.
+
+        Returns
+        -------
+        Histogram
+
+        Raises
+        ------
+        TypeError
+            If the counts are not integers or have no labels.
+        ValueError
+            If a label is null or stands there twice, a count is negative, or a
+            known domain is empty.
+        SourceError
+            If labels are of a type that is no kind of label.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> from collections import Counter
+        >>> visits = {("ann", "tea"), ("bob", "tea"), ("bob", "jam")}
+        >>> dp.Histogram.from_counts(Counter(drink for _, drink in visits))
+        Histogram(unknown domain)
+        """
+        from dptopk.sources.counts import labelled_counts
+
+        public = boolean("domain_is_public", domain_is_public)
+        if max_items_per_user is not None:
+            max_items_per_user = integer("max_items_per_user", max_items_per_user)
+        labels, keys, array = labelled_counts(counts, item, count)
+        if public and not labels:
+            raise ValueError("counts must hold at least one item")
+        if not public:
+            there = sorted((i for i, n in enumerate(array.tolist()) if n), key=keys.__getitem__)
+            labels, array = [labels[i] for i in there], array[there]
+        return cls._of_column(
+            array,
+            labels,
+            known_domain=public,
+            k_bar=k_bar,
+            max_items_per_user=max_items_per_user,
+        )
 
     def truncate(self, k_bar: int) -> Histogram:
         """Return the histogram cut to its k_bar largest counts and the next one.

@@ -166,9 +166,9 @@ def test_the_engine_returns_no_more_than_k_bar_rows(run, events, monkeypatch, k_
     seen = []
     truncated = dptopk.Histogram.truncated
 
-    def spy(counts, labels, *, next_count, k_bar):
+    def spy(counts, labels, *, k_bar, **more):
         seen.append(k_bar)
-        return truncated(counts, labels, next_count=next_count, k_bar=k_bar)
+        return truncated(counts, labels, k_bar=k_bar, **more)
 
     monkeypatch.setattr(dptopk.Histogram, "truncated", spy)
     code, out, _ = run("select", events, "-k", 3, *BUDGET, "-q", *k_bar)
@@ -398,13 +398,13 @@ SECRET = "secret-4711"
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("e.csv", f"user,item\n{SECRET},x,y\n", "no column 'user' in the header, or rows that do"),
+        ("e.csv", f"user,item\n{SECRET},x,y\n", "could not be read"),
         ("e.csv", f"user,item\n{SECRET},\n", "column 'item' holds nulls"),
         ("e.csv", f"user,item\n,{SECRET}\n", "column 'user' holds nulls"),
         ("e.csv", f"{SECRET},x\ny,z\n", "no column 'user'"),
         ("e.csv", "user,item\n" + "u,x\n" * 60_000 + f"{SECRET},x,y\n", "could not be read"),
         ("e.csv", "user,item\n" + "u,x\n" * 60_000 + f"{SECRET},\n", "column 'item' holds nulls"),
-        ("e.csv", "", "the file is empty"),
+        ("e.csv", "", "no header line: it is empty"),
         ("e.jsonl", f'{{"user": 1, "item": "{SECRET}"}}\n{{', "not readable as JSON"),
         ("e.jsonl", f'{{"user": 1, "{SECRET}": 2}}\n', "no column 'item'"),
         ("e.parquet", f"PAR1{SECRET}PAR1", "not readable as Parquet"),
@@ -558,11 +558,76 @@ def start(*argv, **options):
     return subprocess.Popen(command, text=True, **pipes | options)
 
 
-def test_module_reads_standard_input(events):
+def test_standard_input_is_read_through_a_pipe_as_from_a_file(events):
     with open(events) as stream:
         process = start("select", "-", "-k", 2, *BUDGET, "-q", stdin=stream)
         assert process.communicate(timeout=30) == ("apple\npear\n", "")
-    assert process.returncode == 0
+    cat = subprocess.Popen(["cat", events], stdout=subprocess.PIPE)
+    process = start("select", "-", "-k", 2, *BUDGET, "-q", stdin=cat.stdout)
+    cat.stdout.close()
+    assert process.communicate(timeout=30) == ("apple\npear\n", "")
+    assert (cat.wait(), process.returncode) == (0, 0)
+
+
+def test_an_empty_pipe_is_refused_before_any_charge(tmp_path, run):
+    """Not even a header: nobody's data, as a header without rows would be."""
+    path = tmp_path / "budgets"
+    assert (
+        run("ledger", "create", path, "--budget", "team", "--k-star", 9, "--calls", 3, *BUDGET)[0]
+        == 0
+    )
+    before = run("ledger", "show", path, "--json")
+    argv = ["select", "-", "-k", 2, "--ledger", path, "--budget", "team", "-q"]
+    process = start(*argv, stdin=subprocess.DEVNULL)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (2, "")
+    assert err == "dptopk: error: -: no header line: it is empty\n"
+    assert run("ledger", "show", path, "--json") == before
+    process = start(*argv)
+    assert process.communicate("user,item\n", timeout=30) == ("", "")
+    assert run("ledger", "show", path, "--json") != before
+
+
+def test_files_without_a_header_and_other_formats(run, tmp_path):
+    path = tmp_path / "events.log"
+    path.write_text("".join(f"x\t{u}\ttea\n" for u in range(2000)))
+    argv = ["--user", 2, "--item", 3, "--no-header", "--format", "tsv", "-k", 1, *BUDGET, "-q"]
+    assert run("select", path, *argv) == (0, "tea\n", "")
+    path.write_text("user^item\n" + "".join(f"{u}^tea\n" for u in range(2000)))
+    argv = ["--format", "csv", "--delimiter", "^", "-k", 1, *BUDGET, "-q"]
+    assert run("select", path, *argv) == (0, "tea\n", "")
+
+
+def test_nulls_are_refused_or_dropped(run, refused, tmp_path):
+    path = tmp_path / "e.csv"
+    path.write_text("user,item\n" + "".join(f"{u},tea\n" for u in range(2000)) + ",tea\n9,\n")
+    argv = ["select", path, "-k", 1, *BUDGET, "-q"]
+    assert refused(*argv).endswith("leave such rows out: nulls='drop', or --drop-nulls")
+    assert run(*argv, "--drop-nulls") == (0, "tea\n", "")
+    assert run(*argv, "--nulls", "drop") == (0, "tea\n", "")
+
+
+def test_what_helps_after_an_early_stop_follows_from_the_question_alone(run, events, domain):
+    _, out, _ = run("select", events, "-k", 5, *BUDGET)
+    assert "What helps: a smaller -k; a larger --epsilon; --domain with" in " ".join(out.split())
+    assert "--mechanism restricted_gumbel" in " ".join(out.split())
+    _, out, _ = run("select", events, "-k", 4, *BUDGET, "--domain", domain)
+    assert "--domain" not in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--no-header"], "with --no-header --user must be the number of a column, from 1"),
+        (["--no-header", "--user", "0", "--item", "1"], "--user must be the number of a column"),
+        (["--no-header", "--user", "1", "--item", "1"], "must name two different columns"),
+        (["--format", "xls"], "argument --format: invalid choice: 'xls'"),
+        (["--nulls", "keep"], "argument --nulls: invalid choice: 'keep'"),
+        (["--delimiter", "ab"], "argument --delimiter: must be one character"),
+    ],
+)
+def test_bad_ways_to_read(refused, events, argv, message):
+    assert message in refused("select", events, *BUDGET, *argv)
 
 
 def test_an_ascii_terminal_shows_every_label(tmp_path):

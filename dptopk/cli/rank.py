@@ -6,8 +6,10 @@ import argparse
 from typing import Any
 
 from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables, version
+from dptopk.cli.reading import add_files, columns_of, open_events
 
 CONFIDENCE = 0.95  # of the intervals of noisy scores, all at once
+COLUMNS = ("winner", "loser")
 METHODS = ("laplace", "pure", "approximate")
 
 
@@ -22,9 +24,7 @@ def add(commands: Any) -> None:
     )
     rank.set_defaults(run=_run)
     option = rank.add_argument
-    option("files", nargs="+", metavar="FILE", help="one comparison a row; - for CSV")
-    option("--winner", default="winner", metavar="COL", help="column (default: winner)")
-    option("--loser", default="loser", metavar="COL", help="column (default: loser)")
+    add_files(rank, what="one comparison a row", columns=COLUMNS, nulls=False)
     option("--domain", metavar="FILE", required=True, help="all items there are, one a line")
     option("-k", "--k", type=int, default=10, help="how many items (default: 10)")
     option("--epsilon", type=float, required=True, help="the total budget")
@@ -42,10 +42,10 @@ def add(commands: Any) -> None:
 def _run(args: argparse.Namespace) -> int:
     from dptopk.ranking import rank_pairs
     from dptopk.ranking.private import calibrate
-    from dptopk.sources.files import connect, read_domain, read_events
+    from dptopk.sources.domains import fitted, read_domain
+    from dptopk.sources.files import connect
 
-    if args.winner == args.loser:
-        raise Refused("--winner and --loser must name two different columns")
+    columns = columns_of(args, COLUMNS)
     domain = read_domain(args.domain)
     options = {
         "k": args.k,
@@ -63,14 +63,13 @@ def _run(args: argparse.Namespace) -> int:
         calibrate(len(domain), complete=args.degree >= len(domain) - 1, **options)
     if not (args.json or args.quiet):
         tables()
-    rows = read_events(
-        args.files, user=args.winner, item=args.loser, as_text=True, connection=connect()
-    )
+    rows = open_events(args, columns, connect())
+    winner, loser = map(str, columns)
     release = rank_pairs(
         rows,
-        winner=args.winner,
-        loser=args.loser,
-        items=domain,
+        winner=winner,
+        loser=loser,
+        items=fitted(domain, rows, loser),
         check_rho=not args.no_check_rho,
         **options,
     )

@@ -7,10 +7,11 @@ from typing import Any
 
 from dptopk.cli.ledger import existing
 from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables, version
+from dptopk.cli.reading import add_files, columns_of, open_events
 from dptopk.mechanisms import table
 
 CONFIDENCE = 0.95  # of the intervals of noisy counts
-
+COLUMNS = ("user", "item")
 
 OPTIONS = ("k_bar", "max_items_per_user", "noise")
 MECHANISMS = {name: its for name, its in table.MECHANISMS.items() if its.command}
@@ -29,11 +30,7 @@ def add(commands: Any) -> None:
     )
     select.set_defaults(run=_run)
     option = select.add_argument
-    option(
-        "files", nargs="+", metavar="FILE", help="CSV, TSV, Parquet, JSON lines (.gz); - for CSV"
-    )
-    option("--user", default="user", metavar="COL", help="column of users (default: user)")
-    option("--item", default="item", metavar="COL", help="column of items (default: item)")
+    add_files(select, what="one event a row", columns=COLUMNS, nulls=True)
     option("-k", "--k", type=int, default=10, help="how many items (default: 10)")
     option("--epsilon", type=float, help="the total budget")
     option("--delta", type=float, help="e.g. 1e-6; may be left out with --domain")
@@ -63,8 +60,7 @@ def _k_bar(text: str) -> int | str:
 def _run(args: argparse.Namespace) -> int:
     from dptopk.budget.session import Session
 
-    if args.user == args.item:
-        raise Refused("--user and --item must name two different columns")
+    columns_of(args, COLUMNS)
     _check_budget(args)
     _check_mechanism(args)
     _check_counts(args)
@@ -79,8 +75,8 @@ def _select(args: argparse.Namespace, session: Any) -> int:
     import numpy as np
 
     from dptopk import Histogram
-    from dptopk.sources.files import connect, read_domain, read_events
-    from dptopk.sources.frames import count_users
+    from dptopk.sources.domains import fitted, read_domain
+    from dptopk.sources.files import connect
 
     domain = read_domain(args.domain) if args.domain else None
     with refusing():  # a run on no events refuses bad parameters before any are read
@@ -94,24 +90,19 @@ def _select(args: argparse.Namespace, session: Any) -> int:
     if not (args.json or args.quiet):
         tables()
     con = connect()
-    events = read_events(
-        args.files, user=args.user, item=args.item, as_text=domain is not None, connection=con
-    )
-    counted = count_users(
+    columns = columns_of(args, COLUMNS)
+    events = open_events(args, columns, con)
+    user, item = map(str, columns)
+    h = Histogram.from_events(
         events,
-        user=args.user,
-        item=args.item,
-        domain=domain,
+        user=user,
+        item=item,
+        domain=None if domain is None else fitted(domain, events, item),
         k_bar=limit,
         max_items_per_user=args.max_items_per_user,
+        nulls=args.nulls,
         progress=False if args.quiet else con.query_progress,
     )
-    if limit is not None:
-        h = Histogram.truncated(
-            counted.counts, counted.labels, next_count=counted.next_count or 0, k_bar=limit
-        )
-    else:
-        h = Histogram(counted.counts, counted.labels)
     _print_release(_run_mechanism(h, args, session, args.request_id), args, session)
     return 0
 
@@ -237,6 +228,16 @@ def _run_mechanism(
     )
 
 
+def _advice(args: argparse.Namespace) -> str:
+    """Say what brings more items, by what was asked for alone."""
+    ways = ["a smaller -k", "a larger budget" if args.ledger else "a larger --epsilon"]
+    if args.domain is None:
+        ways.append("--domain with --mechanism peel, if all items there may be are known")
+    if args.mechanism == "limited_domain" and args.ledger is None:
+        ways.append("--mechanism restricted_gumbel")
+    return f"What helps: {'; '.join(ways[:-1])}; or {ways[-1]}."
+
+
 def _print_release(release: Any, args: argparse.Namespace, session: Any = None) -> None:
     labels = [plain(label) for label in release.labels]
     counts = [] if release.counts is None else release.counts.tolist()
@@ -295,7 +296,7 @@ def _print_release(release: Any, args: argparse.Namespace, session: Any = None) 
         lines.insert(
             0,
             f"Stopped after {len(names)} of {args.k}: the noisy threshold (BOT) came next; the "
-            "remaining items are too close to the cut to be told privately.",
+            f"remaining items are too close to the cut to be told privately. {_advice(args)}",
         )
     if not release.private:
         lines.append("NOT PRIVATE: the noise did not come from a secure source.")

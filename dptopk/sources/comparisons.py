@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dptopk.errors import SourceError
-from dptopk.sources.frames import _domain_labels, _fetch, _in_engine, _pairs
-from dptopk.sources.plain import _columns, is_plain
+from dptopk.sources.columns import column, domain_of
+from dptopk.sources.engines import fetch, in_engine, keyed
+from dptopk.sources.labels import Domain, Kind, matched
+from dptopk.sources.plain import is_plain, two_columns
 from dptopk.sources.progress import working
 
 __all__ = ["count_pairs"]
@@ -64,44 +66,50 @@ def count_pairs(
     """
     if winner == loser:
         raise ValueError("winner and loser must be two different columns")
-    labels = _domain_labels(items)
-    if labels is None:
-        raise TypeError("items must be a sequence of labels")
-    counts: list[int]
-    if is_plain(frame):
-        winners, losers = _columns(frame, winner, loser)
-        for name, column in ((winner, winners), (loser, losers)):
-            if any(value is None or value != value for value in column):
-                raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
-        try:
-            found = Counter(zip(winners, losers, strict=True))
-        except TypeError:
-            found = None
-        if found is None:
-            raise SourceError("labels of winners and losers must be hashable")
-        winners, losers = [pair[0] for pair in found], [pair[1] for pair in found]
+    domain = domain_of(items, "items")
+    query = None if is_plain(frame) else keyed(frame, winner, loser)
+    if query is None:
+        plain = is_plain(frame)
+        sides = (
+            two_columns(frame, winner, loser)
+            if plain
+            else tuple(column(name, frame[name]) for name in (winner, loser))
+        )
+        kinds = tuple(side.kind for side in sides)
+        found = Counter(zip(*(side.keys for side in sides), strict=True))
+        winners, losers = ([pair[place] for pair in found] for place in (0, 1))
         counts = list(found.values())
+        nulls = {name for name, keys in ((winner, winners), (loser, losers)) if None in keys}
     else:
-        _pairs(frame, loser, winner, labels)  # both columns must be of the labels' kind
-        pairs = _pairs(frame, winner, loser, labels)
+        kinds = query.kinds
         with working("Counting", progress):
-            winners, losers, counts = _in_engine(_count, pairs)
-        for name, column in ((winner, winners), (loser, losers)):
-            if any(value is None or value != value for value in column):
-                raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
-    place = {label: i for i, label in enumerate(labels)}
-    rows, columns = ([place.get(label, -1) for label in side] for side in (winners, losers))
+            winners, losers, counts, bad = in_engine(_count, query.query)
+        nulls = {loser if b >= 2 else winner for b in bad if b}
+    for name in (winner, loser):
+        if name in nulls:
+            raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
+    rows, columns = (
+        _places(domain, kind, name, keys)
+        for kind, name, keys in zip(kinds, (winner, loser), (winners, losers), strict=True)
+    )
     if -1 in rows or -1 in columns:
         raise SourceError("the comparisons name items that are not among all there are")
-    return labels, _array(rows), _array(columns), _array(counts)
+    return domain.labels, _array(rows), _array(columns), _array(counts)
+
+
+def _places(domain: Domain, kind: Kind | None, name: str, keys: list[Any]) -> list[int]:
+    """Return where in the domain each key stands, -1 for none."""
+    place = {key: i for i, key in enumerate(matched(domain, kind, name)) if key is not None}
+    return [place.get(key, -1) for key in keys]
 
 
 def _array(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def _count(pairs: Any) -> tuple[list[Any], list[Any], list[Any]]:
+def _count(pairs: Any) -> tuple[list[Any], ...]:
     import narwhals as nw
 
-    query = pairs.group_by("user", "item").agg(nw.len().alias("count")).sort("user", "item")
-    return _fetch(query.select("user", "item", "count"))
+    by = ("user", "item", "bad")
+    query = pairs.group_by(*by).agg(nw.len().alias("count")).sort("bad", "user", "item")
+    return fetch(query.select("user", "item", "count", "bad"))

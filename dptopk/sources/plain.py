@@ -11,6 +11,13 @@ from typing import Any
 import numpy as np
 
 from dptopk.errors import SourceError
+from dptopk.sources.columns import column, is_column
+from dptopk.sources.engines import no_column
+from dptopk.sources.labels import Column
+
+__all__ = ["count_columns", "is_plain", "two_columns"]
+
+Nulls = str  # "error" or "drop"
 
 
 def is_plain(frame: object) -> bool:
@@ -18,59 +25,81 @@ def is_plain(frame: object) -> bool:
     return isinstance(frame, (Mapping, list, tuple, np.ndarray))
 
 
-def count_plain(
-    frame: Any,
-    *,
-    user: str,
-    item: str,
-    only: Collection[Any] | None,
-    max_items_per_user: int | None,
-) -> list[tuple[Any, int]]:
-    """Count the distinct users of each item, items ascending.
+def two_columns(frame: Any, user: str, item: str) -> tuple[Column, Column]:
+    """Return the two columns of a plain container.
 
     Parameters
     ----------
-    frame : mapping, (users, items) arrays, (n, 2) or structured array, or pairs
+    frame : mapping, structured or (n, 2) array, pair of columns, or rows
         A mapping of columns or a structured array is read by the names `user`
-        and `item`; the others have the user first and the item second.
+        and `item`; the others have the user first and the item second. A tuple
+        of two lists, arrays or Series is a pair of columns; any other list or
+        tuple holds rows.
     user, item : str
         Names of the two columns.
-    only : collection of hashable or None
-        Items to count; the others are ignored, before any bound.
-    max_items_per_user : int or None
-        Each user keeps at most this many items: those with the smallest
-        BLAKE2b hash of (user, item), which no other user's rows can change.
-
-    Returns
-    -------
-    list of (item, count)
 
     Raises
     ------
     SourceError
         A missing column, columns of unequal length, rows that are not pairs,
-        nulls, items that cannot be hashed or ordered, or equal ones that are
-        written differently (1 and 1.0).
+        or labels that are not allowed.
     """
-    users, items = _columns(frame, user, item)
-    for name, column in ((user, users), (item, items)):
-        if any(value is None or value != value for value in column):
-            raise SourceError(f"column {name!r} holds nulls; drop or fill them first")
-    items = [value + 0.0 if type(value) is float else value for value in items]  # no -0.0
-    try:
-        # Of equal labels the rows would decide which one is shown.
-        if len(set(map(repr, items))) > len(set(items)):
-            raise TypeError
-        pairs = set(zip(users, items, strict=True))
-        if only is not None:
-            wanted = set(only)
-            pairs = {pair for pair in pairs if pair[1] in wanted}
-        if max_items_per_user is not None:
-            pairs = _bound(pairs, max_items_per_user)
-        return sorted(Counter(item for _, item in pairs).items())
-    except TypeError:
-        pass
-    raise SourceError("user and item labels must be hashable, and item labels of one kind")
+    users, items = _sides(frame, user, item)
+    first, second = column(user, users), column(item, items)
+    if len(first.keys) != len(second.keys):
+        raise SourceError("the user and item columns differ in length")
+    return first, second
+
+
+def count_columns(
+    users: Column,
+    items: Column,
+    *,
+    names: tuple[str, str],
+    only: Collection[Any] | None,
+    max_items_per_user: int | None,
+    nulls: Nulls,
+) -> list[tuple[Any, int]]:
+    """Count the distinct users of each item, items ascending.
+
+    Parameters
+    ----------
+    users, items : Column
+        Keys of equal number.
+    names : (str, str)
+        What the columns are called in messages.
+    only : collection of keys or None
+        Items to count; the others are ignored, before any bound.
+    max_items_per_user : int or None
+        Each user keeps at most this many items: those with the smallest
+        BLAKE2b hash of (user, item), which no other user's rows can change.
+    nulls : "error" or "drop"
+        What becomes of a row whose user or item is null.
+
+    Returns
+    -------
+    list of (key, count)
+
+    Raises
+    ------
+    SourceError
+        Nulls, if they are an error.
+    """
+    pairs = set(zip(users.keys, items.keys, strict=True))
+    if nulls == "error":
+        for name, place in zip(names, (0, 1), strict=True):
+            if any(pair[place] is None for pair in pairs):
+                raise SourceError(f"column {name!r} holds nulls; {NULLS}")
+    pairs = {pair for pair in pairs if pair[0] is not None and pair[1] is not None}
+    if only is not None:
+        wanted = set(only)
+        pairs = {pair for pair in pairs if pair[1] in wanted}
+    if max_items_per_user is not None:
+        pairs = _bound(pairs, max_items_per_user)
+    return sorted(Counter(item for _, item in pairs).items())
+
+
+NULLS = "drop or fill them first, or leave such rows out: nulls='drop', or --drop-nulls"
 
 
 def _bound(pairs: set[tuple[Any, Any]], most: int) -> set[tuple[Any, Any]]:
@@ -88,29 +117,24 @@ def _bound(pairs: set[tuple[Any, Any]], most: int) -> set[tuple[Any, Any]]:
     return kept
 
 
-def _columns(frame: Any, user: str, item: str) -> tuple[list[Any], list[Any]]:
+def _sides(frame: Any, user: str, item: str) -> tuple[Any, Any]:
+    """Return the users and the items as two columns of any kind."""
     if isinstance(frame, np.ndarray) and frame.dtype.names is not None:
         frame = {name: frame[name] for name in frame.dtype.names}
     if isinstance(frame, Mapping):
         for name in (user, item):
             if name not in frame:
-                raise SourceError(f"no column {name!r}; columns: {', '.join(map(repr, frame))}")
-        users, items = _values(frame[user]), _values(frame[item])
-    elif isinstance(frame, np.ndarray):
+                names = list(frame)
+                raise SourceError(
+                    f"{no_column(name, names)}; columns: {', '.join(map(repr, names))}"
+                )
+        return frame[user], frame[item]
+    if isinstance(frame, np.ndarray):
         if frame.ndim != 2 or frame.shape[1] != 2:
             raise SourceError("an array of events must have shape (n, 2): user, item")
-        users, items = frame[:, 0].tolist(), frame[:, 1].tolist()
-    elif isinstance(frame, tuple) and len(frame) == 2 and isinstance(frame[0], np.ndarray):
-        users, items = _values(frame[0]), _values(frame[1])
-    else:
-        if not all(isinstance(row, (tuple, list)) and len(row) == 2 for row in frame):
-            raise SourceError("a list of events must hold (user, item) pairs")
-        users, items = [row[0] for row in frame], [row[1] for row in frame]
-    if len(users) != len(items):
-        raise SourceError("the user and item columns differ in length")
-    return users, items
-
-
-def _values(column: Any) -> list[Any]:
-    """Return a column as a list of Python objects."""
-    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+        return frame[:, 0], frame[:, 1]
+    if isinstance(frame, tuple) and len(frame) == 2 and all(map(is_column, frame)):
+        return frame
+    if not all(isinstance(row, (tuple, list)) and len(row) == 2 for row in frame):
+        raise SourceError("a list of events must hold (user, item) pairs")
+    return [row[0] for row in frame], [row[1] for row in frame]

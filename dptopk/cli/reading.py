@@ -1,0 +1,78 @@
+"""The options of commands that read files of events, and how they open them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from dptopk.cli.printing import Refused
+
+FORMATS = ("csv", "tsv", "parquet", "json")
+
+
+def add_files(parser: Any, *, what: str, columns: tuple[str, str], nulls: bool) -> None:
+    """Add the files, their two columns, and how they are to be read."""
+    option = parser.add_argument
+    option(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help=f"{what}; CSV, TSV, Parquet, JSON lines (.gz); a pipe; - for standard input",
+    )
+    for column in columns:
+        option(
+            f"--{column}",
+            default=column,
+            metavar="COL",
+            help=f"column (default: {column}), or its number with --no-header",
+        )
+    option("--format", choices=FORMATS, help="of all files (default: by name; csv for -)")
+    option("--no-header", action="store_true", help="CSV without a header line: columns by number")
+    option(
+        "--delimiter",
+        type=_delimiter,
+        metavar="C",
+        help="of CSV (default: the one that the header tells)",
+    )
+    if nulls:
+        choices = ("error", "drop")
+        option("--nulls", choices=choices, default="error", help="refuse or leave out such rows")
+        option("--drop-nulls", action="store_const", const="drop", dest="nulls", help="same")
+
+
+def _delimiter(text: str) -> str:
+    if len(text) != 1 or text in '"\r\n':
+        raise argparse.ArgumentTypeError("must be one character, and no quote or line break")
+    return text
+
+
+def columns_of(args: argparse.Namespace, names: tuple[str, str]) -> tuple[str | int, str | int]:
+    """Return the two columns as given: names, or numbers where there is no header."""
+    given = [getattr(args, name) for name in names]
+    if given[0] == given[1]:
+        raise Refused(f"--{names[0]} and --{names[1]} must name two different columns")
+    if not args.no_header:
+        return given[0], given[1]
+    numbers = []
+    for name, text in zip(names, given, strict=True):
+        if not text.isascii() or not text.isdigit() or int(text) < 1:
+            raise Refused(f"with --no-header --{name} must be the number of a column, from 1")
+        numbers.append(int(text))
+    return numbers[0], numbers[1]
+
+
+def open_events(
+    args: argparse.Namespace, columns: tuple[str | int, str | int], connection: Any
+) -> Any:
+    """Open the files as one relation, whose columns are named ``str(column)``."""
+    from dptopk.sources.files import read_events
+
+    return read_events(
+        args.files,
+        user=columns[0],
+        item=columns[1],
+        format=args.format,
+        header=not args.no_header,
+        delimiter=args.delimiter,
+        connection=connection,
+    )

@@ -1,0 +1,130 @@
+"""The first line of a CSV: which columns there are, read before DuckDB reads the rest.
+
+DuckDB's own reading of a header renames columns that differ in case only, and
+guesses types and dialects from the rows. So columns are found here, by place,
+and every column is text.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Iterator
+from typing import IO, Any, NamedTuple
+
+from dptopk.errors import SourceError
+from dptopk.sources.engines import no_column
+
+__all__ = ["Columns", "Table", "first_record", "open_binary", "table_of"]
+
+Columns = tuple[str | int, str | int]  # names, or numbers from 1
+DELIMITERS = {"CSV": ",;\t|", "TSV": "\t"}
+_LONGEST = 1 << 20  # bytes of a header line
+
+
+class Table(NamedTuple):
+    """Where the two columns stand in a CSV.
+
+    Attributes
+    ----------
+    delimiter : str
+    width : int
+        How many columns there are.
+    places : (int, int)
+        Of users and items, from 0.
+    """
+
+    delimiter: str
+    width: int
+    places: tuple[int, int]
+
+
+def open_binary(path: str) -> Any:
+    """Open a regular file for reading bytes, unpacked if its name ends in .gz."""
+    return gzip.open(path, "rb") if path.lower().endswith(".gz") else open(path, "rb")
+
+
+def first_record(file: IO[bytes]) -> bytes:
+    """Read the first line, and those that a quoted line break joins to it."""
+    record = b""
+    while True:
+        line = file.readline(_LONGEST)
+        record += line
+        if not line or record.count(b'"') % 2 == 0 or len(record) > _LONGEST:
+            return record
+
+
+def table_of(
+    record: bytes,
+    source: str,
+    *,
+    form: str,
+    columns: Columns,
+    header: bool,
+    delimiter: str | None,
+) -> Table:
+    """Return where the columns stand, by the names in the header or by number.
+
+    The delimiter is the one given, or the one under which the header has both
+    columns.
+
+    Raises
+    ------
+    SourceError
+        A column is missing or stands there twice. What stands in the first
+        line may be data: no more of it is named than differs in case from what
+        was asked for.
+    """
+    try:
+        text = record.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = None
+    if text is None:
+        raise SourceError(f"{source}: not readable as {form}: not UTF-8")
+    candidates = DELIMITERS[form] if delimiter is None else delimiter
+    if not header:
+        names = next(_records(text, candidates[0]), [])
+        return Table(candidates[0], len(names), _by_number(columns, len(names), source))
+    if not record:
+        raise SourceError(f"{source}: no header line: it is empty")
+    best: list[str] = []
+    for candidate in candidates:
+        names = next(_records(text, candidate), [])
+        # The delimiter that finds one of the two columns tells which is missing.
+        if _found(names, columns) >= _found(best, columns):
+            best = names
+        if _found(names, columns) == 2:
+            places = tuple(_place(names, column, source) for column in columns)
+            return Table(candidate, len(names), (places[0], places[1]))
+    for column in columns:
+        _place(best, column, source)
+    raise AssertionError("one of the columns is missing")
+
+
+def _records(text: str, delimiter: str) -> Iterator[list[str]]:
+    return csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+
+
+def _found(names: list[str], columns: Columns) -> int:
+    return sum(isinstance(column, int) or column in names for column in columns)
+
+
+def _place(names: list[str], column: str | int, source: str) -> int:
+    if isinstance(column, int):
+        return _by_number((column, column), len(names), source)[0]
+    if names.count(column) > 1:
+        raise SourceError(f"{source}: two columns are named {column!r}; rename one of them")
+    if column not in names:
+        raise SourceError(f"{source}: {no_column(column, names)} in the header")
+    return names.index(column)
+
+
+def _by_number(columns: Columns, width: int, source: str) -> tuple[int, int]:
+    places = []
+    for column in columns:
+        if not isinstance(column, int):
+            raise SourceError(f"{source}: without a header columns go by number, from 1")
+        if width and column > width:
+            raise SourceError(f"{source}: no column {column}; there are {width}")
+        places.append(column - 1)
+    return places[0], places[1]
