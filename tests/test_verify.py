@@ -7,6 +7,7 @@ import itertools
 import math
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -15,10 +16,12 @@ from scipy import stats
 
 from dptopk.reference import limited_domain, peel
 from dptopk.reference.limited_domain import BOT
+from dptopk.rng import SeededRng
 from dptopk.verification import entries
 from dptopk.verification import limited_domain as limited_domain_entry
 from dptopk.verification import peel as peel_entry
 from dptopk.verification.bounded_range import composed_delta
+from dptopk.verification.draws import Public
 from dptopk.verification.privacy import Claim, Table, hockey_stick
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck
 from dptopk.verification.sampling import chi_square, power, tape_twin
@@ -448,6 +451,40 @@ def test_sampler_and_tape_checks_can_fail():
     assert tapes.run().passed
     assert not replace(tapes, kernels={"portable": min}).run().passed
     assert not replace(tapes, tapes=list).run().passed
+
+
+def _samplers():
+    for entry in entries.ENTRIES.values():
+        for check in entry.checks:
+            if isinstance(check, SamplerCheck) and isinstance(check.sampler, Public):
+                yield pytest.param(check, id=f"{entry.name}-{check.label}")
+
+
+def _said_to_cost(check, **changes):
+    """The same function, whose releases state another cost."""
+    call = check.sampler.call
+
+    def other(data, **options):
+        release = call(data, **options)
+        return SimpleNamespace(cost=release.cost._replace(**changes))
+
+    return replace(check, sampler=replace(check.sampler, call=other))
+
+
+@pytest.mark.parametrize("check", list(_samplers()))
+def test_a_cost_below_what_was_proved_is_rejected_whatever_is_drawn(check):
+    """A step, the threshold or a bit forgotten: seen before anything is drawn."""
+    assert check.sampler.covers is not None, "nothing is said of its cost"
+    cost = check.sampler.call(check.sampler.data(check.counts), rng=SeededRng(1)).cost
+    assert check.sampler.undercharged(check.counts) == ""
+    for changes in (
+        {"epsilon": cost.epsilon / 2},
+        {"epsilon": cost.epsilon * 0.98, "delta": cost.delta * 0.98},
+        *([{"delta": 0.0}, {"delta": cost.delta / 2}] if cost.delta else []),
+    ):
+        verdict = _said_to_cost(check, **changes).run()
+        assert not verdict.passed, changes
+        assert "said to cost" in verdict.detail
 
 
 def test_an_entry_needs_twins_that_only_privacy_rejects():

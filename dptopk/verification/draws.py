@@ -11,9 +11,33 @@ import numpy.typing as npt
 
 from dptopk.histogram import Histogram
 from dptopk.reference.limited_domain import BOT
-from dptopk.release import Release
+from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng
-from dptopk.verification.privacy import Counts, Outcome
+from dptopk.verification.bounded_range import composed_delta
+from dptopk.verification.privacy import RELATIVE, Counts, Outcome
+
+GRID = 400  # places of a step, where costs are composed
+Covers = Callable[[Cost], bool]  # whether a cost is no less than what was proved
+
+
+def at_least(epsilon: float, delta: float = 0.0) -> Covers:
+    """Tell whether a cost is (epsilon, delta) or more."""
+    low = 1 - RELATIVE
+    return lambda cost: cost.epsilon >= low * epsilon and cost.delta >= low * delta
+
+
+def steps(number: int, epsilon_step: float, delta: float = 0.0) -> Covers:
+    """Tell whether a cost covers so many bounded-range steps, and `delta` besides."""
+
+    def covers(cost: Cost) -> bool:
+        # From below: less what the recursion adds to a step, and a place of its grid on.
+        cell = epsilon_step / GRID
+        needed = composed_delta(
+            cost.epsilon + cell, epsilon_step=epsilon_step - cell, steps=number, grid=GRID
+        )
+        return cost.delta >= (1 - RELATIVE) * (needed + delta)
+
+    return covers
 
 
 def histogram_of(counts: Counts, *, known: bool, k_bar: int = 0) -> Histogram:
@@ -57,11 +81,21 @@ class Public:
         From a release to what the law calls an outcome.
     data : callable
         From the counts of a check to what the function takes.
+    covers : callable, optional
+        Whether the cost that a release states is no less than what was proved of it.
     """
 
     call: Callable[..., Any]
     outcome: Callable[[Any], Outcome] = outcome_of
     data: Callable[[Counts], Any] = np.asarray
+    covers: Covers | None = None
+
+    def undercharged(self, counts: Counts) -> str:
+        """Say which cost is too low; nothing if it covers what was proved."""
+        if self.covers is None:
+            return ""
+        cost = self.call(self.data(counts), rng=SeededRng(0)).cost
+        return "" if self.covers(cost) else f"it is said to cost ({cost.epsilon:g}, {cost.delta:g})"
 
     def __call__(self, counts: Counts, draws: int, seed: int) -> Iterator[Outcome]:
         """Yield so many independent outcomes."""

@@ -15,7 +15,7 @@ from dptopk.reference import gamma
 from dptopk.reference.gamma import radius_law
 from dptopk.rng import TapeRng
 from dptopk.verification import tapes
-from dptopk.verification.draws import Public, rows
+from dptopk.verification.draws import Public, at_least, rows
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, claimed
 
@@ -143,7 +143,7 @@ ENTRY = Entry(
         ),
         _sampler(
             "gamma(), k=2",
-            Public(partial(mechanism, k=2, epsilon=EPSILON)),
+            Public(partial(mechanism, k=2, epsilon=EPSILON), covers=at_least(EPSILON)),
             sees=_law(2, epsilon=1.05 * EPSILON),
         ),
         tapes.check("gamma() and its twin on the same tapes", _kernel, _twin, 200),

@@ -16,8 +16,10 @@ from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms.joint import joint as mechanism
 from dptopk.reference import joint, peel
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.release import Release
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck, Verdict
 
@@ -181,21 +183,26 @@ class ScoresCheck:
 
 
 def _public(
-    counts: Counts, draws: int, seed: int, *, k: int, output: Any = "set", real: bool = False,
-    factor: float = 1.0, k_bar: int | None = None,
-) -> Iterable[tuple[int, ...]]:  # fmt: skip
-    rng, array = SeededRng(seed), np.asarray(counts)
-    h: Any = array if k_bar is None else Histogram(array).truncate(k_bar)
-    if real:  # the same law from scores: half the sensitivity, as they are not monotone
-        h = array - 4.5
-    before, _core.error_factor = _core.error_factor, factor
-    try:
-        for _ in range(draws):
-            yield mechanism(
+    *, k: int, output: Any = "set", real: bool = False, factor: float = 1.0,
+    k_bar: int | None = None,
+) -> Public:  # fmt: skip
+    def call(h: Any, *, rng: Any) -> Release:
+        before, _core.error_factor = _core.error_factor, factor
+        try:
+            return mechanism(
                 h, k=k, epsilon=EPSILON, output=output, sensitivity=0.5 if real else 1.0, rng=rng
-            ).items
-    finally:
-        _core.error_factor = before
+            )
+        finally:
+            _core.error_factor = before
+
+    def data(counts: Counts) -> Any:
+        if real:  # the same law from scores: half the sensitivity, as they are not monotone
+            return np.asarray(counts) - 4.5
+        return (
+            np.asarray(counts) if k_bar is None else Histogram(np.asarray(counts)).truncate(k_bar)
+        )
+
+    return Public(call, lambda release: release.items, data, at_least(EPSILON))
 
 
 def _table(
@@ -292,30 +299,30 @@ ENTRY = Entry(
             "set of 2, truncated to 2 of 4", partial(_truncated, k=2, k_bar=2), (Claim(EPSILON),)
         ),
         ScoresCheck("scores that move both ways: scale 4 / epsilon", 2 * SCALE, attains=0.46),
-        _sampler("joint(), set of 2", partial(_public, k=2), sees=_law(2, scale=0.9 * SCALE)),
-        _sampler("joint(), set of 3", partial(_public, k=3), k=3),
-        _sampler("joint(), set of 4", partial(_public, k=4), k=4),
+        _sampler("joint(), set of 2", _public(k=2), sees=_law(2, scale=0.9 * SCALE)),
+        _sampler("joint(), set of 3", _public(k=3), k=3),
+        _sampler("joint(), set of 4", _public(k=4), k=4),
         _sampler(
             "joint(), set of 1: the exponential mechanism at half of epsilon",
-            partial(_public, k=1),
+            _public(k=1),
             law=partial(peel.law, k=1, scale=SCALE),
         ),
         _sampler(
             "joint(), sequence of 2",
-            partial(_public, k=2, output="sequence"),
+            _public(k=2, output="sequence"),
             output="sequence",
             sees=_law(2, "sequence", scale=0.9 * SCALE),
         ),
-        _sampler("joint(), scores", partial(_public, k=2, real=True)),
+        _sampler("joint(), scores", _public(k=2, real=True)),
         _sampler(
             "joint(), truncated to 2 of 5",
-            partial(_public, k=3, k_bar=2),
+            _public(k=3, k_bar=2),
             law=partial(_truncated, k=3, k_bar=2),
         ),
-        _sampler("joint(), exact replay", partial(_public, k=2, factor=2.0**45), draws=20_000),
+        _sampler("joint(), exact replay", _public(k=2, factor=2.0**45), draws=20_000),
         _sampler(
             "joint(), exact replay of scores",
-            partial(_public, k=2, real=True, factor=2.0**45),
+            _public(k=2, real=True, factor=2.0**45),
             draws=20_000,
         ),
         _tape_check("sets of the same tapes", "set"),

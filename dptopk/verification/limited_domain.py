@@ -17,7 +17,7 @@ from dptopk.reference.limited_domain import BOT, Outcome, movable
 from dptopk.rng import TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
-from dptopk.verification.draws import Public, histogram_of, outcome_of
+from dptopk.verification.draws import Public, histogram_of, outcome_of, steps
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, claimed
 
@@ -253,12 +253,14 @@ def _public(*, known: bool) -> Public:
     return Public(
         partial(mechanism, epsilon_step=EPSILON_STEP, **options),
         data=partial(histogram_of, known=known),
+        covers=steps(2, EPSILON_STEP, DELTA),
     )
 
 
 PUBLIC_PRIVATE_K_BAR = Public(
     partial(mechanism, k=1, k_bar="private", epsilon_step=EPSILON_STEP, delta=2 * DELTA),
     data=lambda counts: histogram_of(counts, known=True).truncate(3),
+    covers=steps(2, EPSILON_STEP, DELTA),
 )
 
 

@@ -20,7 +20,7 @@ from dptopk.reference.peel import plackett_luce
 from dptopk.release import Release
 from dptopk.rng import TapeRng
 from dptopk.verification import tapes
-from dptopk.verification.draws import Public, histogram_of, outcome_of
+from dptopk.verification.draws import Public, at_least, histogram_of, outcome_of
 from dptopk.verification.limited_domain import case_of
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, claimed
@@ -226,6 +226,7 @@ def _public(*, known: bool) -> Public:
     return Public(
         partial(mechanism, epsilon_step=EPSILON_STEP, **options),
         data=partial(histogram_of, known=known),
+        covers=at_least(EPSILON_STEP, _delta(1)),
     )
 
 
@@ -236,6 +237,7 @@ def _public_counts(*, known: bool) -> Public:
         partial(mechanism, epsilon_step=1 / SHARP, release_counts=True, **options),
         _with_counts,
         partial(histogram_of, known=known),
+        at_least(1 / SHARP, _counts_delta(1)),
     )
 
 

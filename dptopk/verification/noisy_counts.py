@@ -17,6 +17,7 @@ from dptopk.reference import discrete, peel
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck
 
@@ -102,14 +103,9 @@ def _draws(counts: Counts, draws: int, seed: int, *, scale: float, noise: str) -
     return map(int, tails.add_noise(values, noise, scale, SeededRng(seed))[0].tolist())
 
 
-def _public(
-    counts: Counts, draws: int, seed: int, *, epsilon: float, delta: float, noise: Any
-) -> Iterable[int]:
-    rng, release, array = SeededRng(seed), _picked(range(1)), np.asarray(counts)
-    for _ in range(draws):
-        counted = mechanism(release, array, epsilon=epsilon, delta=delta, noise=noise, rng=rng)
-        assert counted.counts is not None
-        yield int(counted.counts[0])
+def _public(*, epsilon: float, delta: float, noise: Any) -> Public:
+    call = partial(mechanism, _picked(range(1)), epsilon=epsilon, delta=delta, noise=noise)
+    return Public(call, lambda r: int(r.counts[0]), covers=at_least(epsilon, delta))
 
 
 def _rounded(counts: Counts, draws: int, seed: int, *, scale: float, noise: str) -> Iterable[int]:
@@ -230,7 +226,7 @@ ENTRY = Entry(
         *_each("integer noise", _draws, sees=True),
         _sampler(
             "noisy_counts(), Laplace",
-            partial(_public, epsilon=0.5, delta=0.0, noise="laplace"),
+            _public(epsilon=0.5, delta=0.0, noise="laplace"),
             "laplace",
             2.0,
             draws=100_000,
@@ -238,7 +234,7 @@ ENTRY = Entry(
         ),
         _sampler(
             "noisy_counts(), Gaussian",
-            partial(_public, epsilon=1.0, delta=DELTA, noise="gaussian"),
+            _public(epsilon=1.0, delta=DELTA, noise="gaussian"),
             "gaussian",
             tails.discrete_gaussian_sigma(epsilon=1.0, delta=DELTA, moved=1),
             draws=100_000,

@@ -15,7 +15,7 @@ from dptopk.mechanisms.noisy_max import noisy_max as mechanism
 from dptopk.reference import noisy_max
 from dptopk.rng import TapeRng
 from dptopk.verification import tapes
-from dptopk.verification.draws import UNIT, Public, floats, rows
+from dptopk.verification.draws import UNIT, Public, at_least, floats, rows
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, claimed
 
@@ -126,7 +126,7 @@ ENTRY = Entry(
         *(
             _sampler(
                 f"noisy_max(), {n}",
-                Public(partial(mechanism, epsilon=EPSILON, noise=n)),
+                Public(partial(mechanism, epsilon=EPSILON, noise=n), covers=at_least(EPSILON)),
                 noise=n,
                 power=True,
             )
@@ -144,6 +144,7 @@ ENTRY = Entry(
                     monotone=False,
                 ),
                 data=floats,
+                covers=at_least(2 * EPSILON),
             ),
             largest=False,
             power=True,

@@ -20,8 +20,9 @@ from dptopk.accounting import gaussian_delta, gaussian_sigma
 from dptopk.mechanisms.oneshot import noise_for
 from dptopk.mechanisms.oneshot import oneshot as mechanism
 from dptopk.reference import oneshot
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least, rows
 from dptopk.verification.privacy import Claim, Counts, Law, hockey_stick
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, TapeCheck, Verdict
 
@@ -248,12 +249,12 @@ def _budget(noise: str) -> dict[str, Any]:
     return {"epsilon": 1.0, "delta": delta, "max_items_per_user": 1, "noise": noise}
 
 
-def _public(
-    counts: Counts, draws: int, seed: int, *, noise: str, largest: bool = True
-) -> Iterator[Set]:
-    rng, array, budget = SeededRng(seed), np.asarray(counts), _budget(noise)
-    for _ in range(draws):
-        yield mechanism(array, k=2, largest=largest, rng=rng, **budget).items
+def _public(noise: str, *, largest: bool = True) -> Public:
+    budget = _budget(noise)
+    return Public(
+        partial(mechanism, k=2, largest=largest, **budget),
+        covers=at_least(budget["epsilon"], budget.get("delta", 0.0)),
+    )
 
 
 def _naive(
@@ -261,12 +262,12 @@ def _naive(
 ) -> Iterable[Set]:
     rng = np.random.default_rng(seed)
     options: dict[str, Any] = {"k": 2, "scale": scale, "noise": noise, "largest": largest}
-    return map(tuple, oneshot.naive_sample(counts, draws=draws, rng=rng, **options).tolist())
+    return rows(oneshot.naive_sample(counts, draws=draws, rng=rng, **options))
 
 
 def _in_order(counts: Counts, draws: int, seed: int) -> Iterable[Set]:
     noisy = np.asarray(counts) + np.random.default_rng(seed).laplace(size=(draws, len(counts)))
-    return map(tuple, np.argsort(-noisy, axis=1)[:, :2].tolist())
+    return rows(np.argsort(-noisy, axis=1)[:, :2])
 
 
 def _sampler(
@@ -332,10 +333,10 @@ ENTRY = Entry(
             gaussian_sigma(epsilon=EPSILON, delta=0.01, sensitivity=10.0),
             least=1e-4,
         ),
-        *(_sampler(f"oneshot(), {n}", partial(_public, noise=n), n, sees=True) for n in NOISES),
+        *(_sampler(f"oneshot(), {n}", _public(n), n, sees=True) for n in NOISES),
         _sampler(
             "oneshot(), exponential, smallest",
-            partial(_public, noise="exponential", largest=False),
+            _public("exponential", largest=False),
             "exponential",
             largest=False,
             sees=True,

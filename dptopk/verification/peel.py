@@ -14,7 +14,7 @@ from dptopk.reference import limited_domain, peel
 from dptopk.rng import TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
-from dptopk.verification.draws import Public, put_back, rows
+from dptopk.verification.draws import Public, at_least, put_back, rows
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, claimed
 
@@ -104,7 +104,10 @@ ENTRY = Entry(
         *(_private(k) for k in (1, 2, 3)),
         _sampler(
             "peel(), k=2",
-            Public(partial(mechanism, k=2, epsilon_step=EPSILON_STEP)),
+            Public(
+                partial(mechanism, k=2, epsilon_step=EPSILON_STEP),
+                covers=at_least(2 * EPSILON_STEP),
+            ),
             sees=_law(2, scale=0.95),
         ),
         tapes.check("peel() and its twin on the same tapes", _kernel, _twin, 300),

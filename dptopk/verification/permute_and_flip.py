@@ -20,7 +20,7 @@ from dptopk.reference.race import Field, race
 from dptopk.rng import TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
-from dptopk.verification.draws import UNIT, Public, floats, put_back, rows
+from dptopk.verification.draws import UNIT, Public, at_least, floats, put_back, rows
 from dptopk.verification.privacy import Claim, Counts, Law, Table
 from dptopk.verification.registry import Entry, PrivacyCheck, SamplerCheck, Verdict, claimed
 
@@ -146,7 +146,9 @@ def _gumbel(counts: Counts, draws: int, seed: int, *, k: int) -> Iterable[tuple[
 
 
 def _public(k: int) -> Public:
-    return Public(partial(mechanism, k=k, epsilon_step=EPSILON_STEP))
+    return Public(
+        partial(mechanism, k=k, epsilon_step=EPSILON_STEP), covers=at_least(k * EPSILON_STEP)
+    )
 
 
 def _sampler(
@@ -220,6 +222,7 @@ ENTRY = Entry(
                     monotone=False,
                 ),
                 data=floats,
+                covers=at_least(4 * EPSILON_STEP),
             ),
             largest=False,
             power=True,

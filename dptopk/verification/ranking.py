@@ -20,8 +20,9 @@ from dptopk.ranking import private
 from dptopk.ranking.private import Plan, rank_pairs
 from dptopk.ranking.table import checked_table
 from dptopk.reference import ranking
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least
 from dptopk.verification.registry import Entry, SamplerCheck, Verdict
 
 EPSILON = 1.0
@@ -237,10 +238,9 @@ def _drawn(factor: float = 1.0) -> Callable[[Any], Any]:
     return lambda _: ranking.law(pi, k=2, scale=factor * _noise(plan))
 
 
-def _public(_: Any, draws: int, seed: int, *, epsilon: float = 0.5) -> Iterator[tuple[int, ...]]:
-    rng, wins, stated = SeededRng(seed), np.array(DRAWN), _complete(4, 50).stated
-    for _ in range(draws):
-        yield rank_pairs(wins, k=2, epsilon=epsilon, rng=rng, **stated).items
+def _public(*, epsilon: float = 0.5) -> Public:
+    call = partial(rank_pairs, k=2, epsilon=epsilon, **_complete(4, 50).stated)
+    return Public(call, data=lambda _: np.array(DRAWN), covers=at_least(epsilon))
 
 
 def _case(seed: int) -> tuple[Graph, Wins, dict[str, Any]]:
@@ -318,7 +318,7 @@ ENTRY = Entry(
                        _plan(FOUR, k=k, method="pure"), ordered=False)
             for k in (1, 2)
         ),
-        _sampler("rank_pairs(), k=2 of 4", _public, sees=True),
+        _sampler("rank_pairs(), k=2 of 4", _public(), sees=True),
         tapes.check("rank_pairs() and its twin on the same tapes", _kernel, _twin, 200),
     ),
     broken=(
@@ -332,7 +332,7 @@ ENTRY = Entry(
         DistanceCheck("the bound of the largest entry, 5% too small", FOUR, factor=0.475,
                       largest=True),
         DistanceCheck("restarts: half of the bound", RING, RESTART, factor=0.5),
-        _sampler("noise 20% too small, drawn", partial(_public, epsilon=0.5 / 0.8)),
+        _sampler("noise 20% too small, drawn", _public(epsilon=0.5 / 0.8)),
         tapes.check("noise 1% too small, same tapes", partial(_kernel, factor=1.01), _twin, 50),
     ),
 )  # fmt: skip

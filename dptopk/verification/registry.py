@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from dptopk.verification import privacy, sampling
+from dptopk.verification.draws import Public
 from dptopk.verification.privacy import Claim, Counts, Law, Outcome
 
 Sampler = Callable[[Counts, int, int], Iterable[Outcome]]  # (counts, draws, seed)
@@ -74,7 +75,7 @@ def claimed(
 
 @dataclass(frozen=True)
 class SamplerCheck:
-    """Draws of the public function against the exact law, on one histogram."""
+    """Draws of the public function against the exact law, on one histogram; and its cost."""
 
     label: str
     law: Law
@@ -87,6 +88,10 @@ class SamplerCheck:
 
     def run(self) -> Verdict:
         """Test once, at alpha = 1e-9; never again."""
+        if isinstance(self.sampler, Public):
+            undercharged = self.sampler.undercharged(self.counts)
+            if undercharged:
+                return Verdict(False, undercharged)
         law = self.law(self.counts)
         test = sampling.chi_square(
             law, partial(self.sampler, self.counts), draws=self.draws, seed=self.seed

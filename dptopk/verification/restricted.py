@@ -18,9 +18,10 @@ from dptopk.mechanisms._calibrate import scale_of
 from dptopk.reference import noise, peel, permute_and_flip, restricted
 from dptopk.reference.limited_domain import BOT, Outcome
 from dptopk.release import Release
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.rounding import difference_down
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least, histogram_of, outcome_of
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, TapeCheck
 
@@ -250,14 +251,6 @@ def _broken() -> Iterator[PrivacyCheck]:
 # ---- samplers
 
 
-def _outcome(release: Release) -> Outcome:
-    """Name the picks as the law does: labels are indices here."""
-    picks = release.labels if release.indices is None else release.indices.tolist()
-    if not release.ordered:
-        picks = sorted(picks or ())
-    return tuple(picks or ()) + (() if release.complete else (BOT,))
-
-
 def _as_sets(law: Law) -> Law:
     """Forget the order of the outcomes."""
 
@@ -272,49 +265,30 @@ def _as_sets(law: Law) -> Law:
     return sets
 
 
-def _histogram(counts: Counts, *, known: bool, k_bar: int | None = None) -> Histogram:
-    """As a known domain, or as the rows that an engine would return of an unknown one."""
-    if known:
-        return Histogram(np.asarray(counts))
-    rows = sorted((-count, i) for i, count in enumerate(counts) if count > 0)
-    limit = max(len(counts), k_bar or 0)
-    return Histogram.truncated(
-        [-count for count, _ in rows], [i for _, i in rows], next_count=0, k_bar=limit
-    )
-
-
 def _first(h: Histogram, k: int) -> range:
     """Return the first k positions: a mechanism that knows nothing."""
     return range(k)
 
 
-def _public(
-    counts: Counts,
-    draws: int,
-    seed: int,
-    *,
-    of: Any = "peel",
-    known: bool = True,
-    spent: float = 0.0,
-    **options: Any,
-) -> Iterator[Outcome]:
-    rng, h = SeededRng(seed), _histogram(counts, known=known)
+def _public(*, of: Any = "peel", known: bool = True, spent: float = 0.0, **options: Any) -> Public:
     cost = 2 * EPSILON_STEP if isinstance(of, str) else 0.0
-    for _ in range(draws):
-        yield _outcome(
-            mechanism(
-                of,
-                h,
-                k=2,
-                k_bar=3,
-                epsilon=cost + EPSILON_TESTS,
-                delta=DELTA + spent,
-                mechanism_epsilon=cost,
-                mechanism_delta=spent,
-                rng=rng,
-                **options,
-            )
+
+    def call(h: Histogram, *, rng: Any) -> Release:
+        return mechanism(
+            of,
+            h,
+            k=2,
+            k_bar=3,
+            epsilon=cost + EPSILON_TESTS,
+            delta=DELTA + spent,
+            mechanism_epsilon=cost,
+            mechanism_delta=spent,
+            rng=rng,
+            **options,
         )
+
+    covers = at_least(cost + EPSILON_TESTS, DELTA + spent)
+    return Public(call, data=partial(histogram_of, known=known), covers=covers)
 
 
 def _naive(
@@ -362,10 +336,10 @@ def _case(seed: int) -> tuple[Counts, bool, int, int, float]:
 def _kernel(seed: int, rng: TapeRng, *, of: Any = "peel", delta: float = DELTA) -> Outcome:
     counts, known, k, k_bar, epsilon = _case(seed)
     ours = isinstance(of, str)
-    return _outcome(
+    return outcome_of(
         mechanism(
             of,
-            _histogram(counts, known=known, k_bar=k_bar),
+            histogram_of(counts, known=known, k_bar=k_bar),
             k=k,
             k_bar=k_bar,
             epsilon=epsilon + ours,
@@ -420,48 +394,48 @@ ENTRY = Entry(
         *_cases(),
         _sampler(
             "restricted(peel), known domain",
-            _public,
+            _public(),
             GUMBEL,
             seed=41,
             sees=_law(_gumbel(2), 2, 3, known=True, scale=0.95 * SCALE),
         ),
         _sampler(
             "restricted(peel), unknown domain",
-            partial(_public, known=False),
+            _public(known=False),
             _law(_gumbel(2), 2, 3, known=False),
             seed=42,
         ),
         _sampler(
             "restricted(oneshot)",
-            partial(_public, of="oneshot", options={"noise": "exponential"}),
+            _public(of="oneshot", options={"noise": "exponential"}),
             _as_sets(_law(partial(_oneshot, k=2), 2, 3, known=True)),
             seed=48,
             draws=FEW_DRAWS,
         ),
         _sampler(
             "restricted(permute_and_flip)",
-            partial(_public, of="permute_and_flip"),
+            _public(of="permute_and_flip"),
             _law(partial(_flip, k=2), 2, 3, known=True),
             seed=49,
             draws=FEW_DRAWS,
         ),
         _sampler(
             "restricted(normal)",
-            partial(_public, of="normal", spent=DELTA, options={"max_items_per_user": 1}),
+            _public(of="normal", spent=DELTA, options={"max_items_per_user": 1}),
             _law(partial(_normal, k=2), 2, 3, known=True),
             seed=50,
             draws=FEW_DRAWS,
         ),
         _sampler(
             "restricted(a callable)",
-            partial(_public, of=_first),
+            _public(of=_first),
             _law(partial(_any, k=2), 2, 3, known=True),
             seed=43,
             draws=FEW_DRAWS,
         ),
         _sampler(
             "restricted(a callable that picks a set)",
-            partial(_public, of=_first, ordered=False),
+            _public(of=_first, ordered=False),
             _as_sets(_law(partial(_any, k=2), 2, 3, known=True)),
             seed=44,
             draws=FEW_DRAWS,

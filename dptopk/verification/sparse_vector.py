@@ -20,8 +20,9 @@ from dptopk.reference.race import Tape
 from dptopk.reference.sparse_vector import Bits
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, TapeCheck
+from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck
 
 EPSILON = 4.0  # so that counts of 0 to 2 lie far from the threshold, where the claim is tight
 LOW, HIGH = 0.5, 1.5  # the threshold for hits above, and for hits below
@@ -262,12 +263,9 @@ def _outcome(answers: Answers) -> Bits:
     return tuple(answers.bits.tolist())
 
 
-def _public(queries: Counts, draws: int, seed: int, *, above: bool = True) -> Iterator[Bits]:
-    rng, array = SeededRng(seed), np.asarray(queries)
-    for _ in range(draws):
-        yield _outcome(
-            mechanism(array, threshold=LEVEL, epsilon=HALF, above=above, rng=rng, **DRAWN)
-        )
+def _public(*, above: bool = True) -> Public:
+    call = partial(mechanism, threshold=LEVEL, epsilon=HALF, above=above, **DRAWN)
+    return Public(call, _outcome, covers=at_least(HALF))
 
 
 def _public_iterator(queries: Counts, draws: int, seed: int) -> Iterator[Bits]:
@@ -386,20 +384,16 @@ def _twin_one_by_one(seed: int) -> Bits:
     return _sample(seed, tapes.stream(seed))
 
 
-def _tape_check(label: str, kernel: Any, n: int, twin: Any = _twin) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "sparse_vector",
     checks=(
         *_cases(),
-        _sampler("sparse_vector(), 2 hits above", _public, sees=partial(_drawn_law, factor=0.95)),
-        _sampler("sparse_vector(), 2 hits below", partial(_public, above=False), above=False),
+        _sampler("sparse_vector(), 2 hits above", _public(), sees=partial(_drawn_law, factor=0.95)),
+        _sampler("sparse_vector(), 2 hits below", _public(above=False), above=False),
         _sampler("sparse_vector() of an iterator", _public_iterator, draws=FEWER, seed=32),
         _sampler("sparse_vector() with answers", _public_answers, draws=FEWER, answers=True),
-        _tape_check("sparse_vector() and its twin on the same tapes", _kernel, 300),
-        _tape_check("the same, in many runs", _kernel_one_by_one, 300, _twin_one_by_one),
+        tapes.check("sparse_vector() and its twin on the same tapes", _kernel, _twin, 300),
+        tapes.check("the same, in many runs", _kernel_one_by_one, _twin_one_by_one, 300),
         _sampler("NumPy baseline", _naive, sees=partial(_drawn_law, factor=0.95)),
     ),
     broken=(
@@ -413,6 +407,6 @@ ENTRY = Entry(
             draws=FEWER,
             answers=True,
         ),
-        _tape_check("noise 5% too small, same tapes", partial(_kernel, lift=1 / 0.95), 100),
+        tapes.check("noise 5% too small, same tapes", partial(_kernel, lift=1 / 0.95), _twin, 100),
     ),
 )

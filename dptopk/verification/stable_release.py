@@ -17,10 +17,11 @@ from dptopk.mechanisms.stable_release import release_threshold, stable_queries
 from dptopk.mechanisms.stable_release import stable_release as mechanism
 from dptopk.reference import stable_release
 from dptopk.reference.stable_release import Answer
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, TapeCheck
+from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck
 
 EPSILON = 2.0
 DELTA = 0.01
@@ -160,20 +161,17 @@ def _outcome(answers: Answers) -> Outcome:
     return tuple(answers.values or ())
 
 
-def _public_single(counts: Counts, draws: int, seed: int, *, share: float = 1.0) -> Iterator[Any]:
-    rng, (value, distance) = SeededRng(seed), leader(counts, 0)
-    for _ in range(draws):
-        yield _outcome(
-            mechanism(value, distance=distance, epsilon=EPSILON, delta=DELTA * share, rng=rng)
-        )
+def _public_single(*, share: float = 1.0) -> Public:
+    def call(answer: Answer, *, rng: Any) -> Answers:
+        value, distance = answer
+        return mechanism(value, distance=distance, epsilon=EPSILON, delta=DELTA * share, rng=rng)
+
+    return Public(call, _outcome, lambda counts: leader(counts, 0), at_least(EPSILON, DELTA))
 
 
-def _public_many(counts: Counts, draws: int, seed: int, *, stop: Any, hits: int) -> Iterator[Any]:
-    rng, answers = SeededRng(seed), list(_pairs(counts))
-    for _ in range(draws):
-        yield _outcome(
-            stable_queries(answers, stop=stop, hits=hits, epsilon=EPSILON, delta=DELTA, rng=rng)
-        )
+def _public_many(*, stop: Any, hits: int) -> Public:
+    call = partial(stable_queries, stop=stop, hits=hits, epsilon=EPSILON, delta=DELTA)
+    return Public(call, _outcome, lambda counts: list(_pairs(counts)), at_least(EPSILON, DELTA))
 
 
 def _naive(counts: Counts, draws: int, seed: int, *, stop: str, hits: int) -> list[Outcome]:
@@ -196,13 +194,13 @@ def _sampler(
 
 
 def _samplers() -> Iterator[SamplerCheck]:
-    yield _sampler("stable_release()", _single(), _public_single, sees=_single(share=1.1))
+    yield _sampler("stable_release()", _single(), _public_single(), sees=_single(share=1.1))
     for stop, hits in (("stable", 1), ("unstable", 1), ("unstable", 2)):
         law = _many(stop, hits)
         yield _sampler(
             f"stable_queries(), until {hits} {stop}",
             law,
-            partial(_public_many, stop=stop, hits=hits),
+            _public_many(stop=stop, hits=hits),
             draws=FEWER,
         )
         yield _sampler(
@@ -272,33 +270,29 @@ def _twin_many(seed: int) -> Outcome:
     )
 
 
-def _tape_check(label: str, kernel: Any, twin: Any, n: int) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "stable_release",
     checks=(
         *_cases(),
         *_samplers(),
-        _tape_check(
+        tapes.check(
             "stable_release() and its twin on the same tapes", _kernel_single, _twin_single, 300
         ),
-        _tape_check(
+        tapes.check(
             "stable_queries() and its twin on the same words", _kernel_many, _twin_many, 300
         ),
     ),
     broken=(
         *_broken(),
-        _sampler("threshold for 1.1 delta, drawn", _single(), partial(_public_single, share=1.1)),
+        _sampler("threshold for 1.1 delta, drawn", _single(), _public_single(share=1.1)),
         _sampler("BOT and values swapped, drawn", _many("unstable", 1), _swapped),
-        _tape_check(
+        tapes.check(
             "threshold for 1.5 delta, same tapes",
             partial(_kernel_single, lift=1.5),
             _twin_single,
             100,
         ),
-        _tape_check(
+        tapes.check(
             "noise 5% too small, same words", partial(_kernel_many, lift=1 / 0.95), _twin_many, 100
         ),
     ),

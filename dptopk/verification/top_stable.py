@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from dptopk.histogram import Histogram
 from dptopk.mechanisms.top_stable import calibrated
 from dptopk.mechanisms.top_stable import top_stable as mechanism
 from dptopk.reference import sparse_vector, top_stable
+from dptopk.reference.limited_domain import BOT
 from dptopk.reference.noise import LAWS
 from dptopk.reference.top_stable import Outcome
 from dptopk.release import Release
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.rng import TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least, histogram_of, outcome_of
 from dptopk.verification.privacy import Claim, Counts, Law
-from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck, TapeCheck
+from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck
 
 EPSILON = 6.0  # so that gaps of small counts reach the threshold
 DELTA = 0.01
@@ -224,30 +225,18 @@ def _broken() -> Iterator[PrivacyCheck]:
 
 
 def _outcome(release: Release) -> Outcome:
-    """Name the items as the law does: labels are indices here."""
-    picks = release.labels if release.indices is None else release.indices.tolist()
-    return tuple(sorted(picks or ()))
+    """Say nothing of BOT: the law has an empty set for it."""
+    return tuple(pick for pick in outcome_of(release) if pick != BOT)
 
 
-def _histogram(counts: Counts, *, known: bool, k_bar: int | None = None) -> Histogram:
-    """As a known domain, or as the rows that an engine would return of an unknown one."""
-    if known:
-        return Histogram(np.asarray(counts))
-    rows = sorted((-count, i) for i, count in enumerate(counts) if count > 0)
-    limit = max(len(counts), k_bar or 0)
-    return Histogram.truncated(
-        [-count for count, _ in rows], [i for _, i in rows], next_count=0, k_bar=limit
+def _public(*, known: bool = True, select: float = 0.0) -> Public:
+    options: dict[str, Any] = {"k": 2, "k_bar": 3, "epsilon_select": select}
+    return Public(
+        partial(mechanism, epsilon=EPSILON, delta=DELTA, **options),
+        _outcome,
+        partial(histogram_of, known=known),
+        at_least(EPSILON, DELTA),
     )
-
-
-def _public(
-    counts: Counts, draws: int, seed: int, *, known: bool = True, select: float = 0.0
-) -> Iterator[Outcome]:
-    rng, h = SeededRng(seed), _histogram(counts, known=known)
-    for _ in range(draws):
-        yield _outcome(
-            mechanism(h, k=2, k_bar=3, epsilon=EPSILON, delta=DELTA, epsilon_select=select, rng=rng)
-        )
 
 
 def _naive(
@@ -299,7 +288,7 @@ def _case(seed: int) -> tuple[Counts, bool, dict[str, Any]]:
 
 def _kernel(seed: int, rng: TapeRng, *, delta: float = DELTA) -> Outcome:
     counts, known, options = _case(seed)
-    h = _histogram(counts, known=known, k_bar=options["k_bar"])
+    h = histogram_of(counts, known=known, k_bar=options["k_bar"])
     return _outcome(mechanism(h, delta=delta, rng=rng, **options))
 
 
@@ -324,32 +313,26 @@ def _twin(seed: int) -> Outcome:
     )
 
 
-def _tape_check(label: str, kernel: Any, n: int) -> TapeCheck:
-    return TapeCheck(label, tapes.at_levels(kernel), _twin, tapes.seeds(n))
-
-
 ENTRY = Entry(
     "top_stable",
     checks=(
         *_cases(),
-        _sampler("top_stable(), known domain", _public, sees=_narrow(0.95)),
-        _sampler(
-            "top_stable(), unknown domain", partial(_public, known=False), known=False, seed=32
-        ),
+        _sampler("top_stable(), known domain", _public(), sees=_narrow(0.95)),
+        _sampler("top_stable(), unknown domain", _public(known=False), known=False, seed=32),
         _sampler(
             "top_stable(), a third of epsilon to select",
-            partial(_public, select=EPSILON / 3),
+            _public(select=EPSILON / 3),
             select=EPSILON / 3,
             seed=33,
         ),
-        _tape_check("top_stable() and its twin on the same tapes", _kernel, 600),
+        tapes.check("top_stable() and its twin on the same tapes", _kernel, _twin, 600),
         _sampler("NumPy baseline, k=2, k_bar=3", _naive, sees=_narrow(0.95), seed=34),
     ),
     broken=(
         *_broken(),
         _sampler("noise of the gaps 5% too small, drawn", partial(_naive, narrow=0.95)),
         _sampler("fresh threshold noise for every test, drawn", partial(_naive, fresh=True)),
-        _sampler("k by count where any k were meant, drawn", partial(_public, select=EPSILON / 3)),
-        _tape_check("threshold too low, same tapes", partial(_kernel, delta=2 * DELTA), 200),
+        _sampler("k by count where any k were meant, drawn", _public(select=EPSILON / 3)),
+        tapes.check("threshold too low, same tapes", partial(_kernel, delta=2 * DELTA), _twin, 200),
     ),
 )
