@@ -353,8 +353,7 @@ def sample(
         The picks, best first.
     """
     scale = float(scale_of_radius(radius(tape, len(counts), rate), monotone=monotone))
-    order = sorted(range(len(counts)), key=lambda i: (-counts[i], i))
-    field = Field([counts[i] for i in order], order)
+    field = Field.of(counts)
     return tuple(race(tape, field, k=k, scale=scale, noise="uniform"))
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 
 from dptopk.reference.peel import plackett_luce, shares
 from dptopk.reference.race import STOP, Field, Tape, race
@@ -218,9 +219,26 @@ def sample(
     tuple
         The picks, best first, ended by `BOT` if it came before the k-th.
     """
-    items, next_count = cut(counts, k_bar, known=known)
+    return drawn(
+        tape, cut(counts, k_bar, known=known), counts, k=k, scale=scale, threshold=threshold
+    )
+
+
+def drawn(
+    tape: Tape,
+    top: tuple[list[int], int],
+    counts: Sequence[int],
+    *,
+    k: int,
+    scale: float,
+    threshold: float,
+    noise: str = "gumbel",
+) -> Outcome:
+    """Run the race of a `cut` against BOT, with noise of any law."""
+    items, next_count = top
     field = Field([counts[i] for i in items], items, stop=(next_count + 1, threshold))
-    return tuple(BOT if pick == STOP else pick for pick in race(tape, field, k=k, scale=scale))
+    picks = race(tape, field, k=k, scale=scale, noise=noise)
+    return tuple(BOT if pick == STOP else pick for pick in picks)
 
 
 def sample_private_k_bar(
@@ -288,6 +306,11 @@ def naive_sample(
     names: list[int | str] = [*items, BOT]
     scores = [counts[i] for i in items] + [next_count + 1 + threshold * scale]
     noisy = np.asarray(scores) / scale + rng.gumbel(size=(draws, len(scores)))
+    return until_bot(noisy, names, k)
+
+
+def until_bot(noisy: npt.NDArray[Any], names: Sequence[int | str], k: int) -> list[Outcome]:
+    """Sort each row, and stop at BOT or the k-th."""
     outcomes: list[Outcome] = []
     for order in np.argsort(-noisy, axis=1):
         picks = [names[j] for j in order]

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from dptopk.reference import discrete
-from dptopk.reference.limited_domain import BOT, Outcome, cut
+from dptopk.reference.limited_domain import BOT, Outcome, cut, drawn, until_bot
 from dptopk.reference.noise import sequence_law
-from dptopk.reference.race import STOP, Field, Tape, race
+from dptopk.reference.race import Field, Tape, race
 
 __all__ = [
     "counts_law", "discrete_tail", "law", "naive_sample", "naive_sample_counts", "sample",
@@ -253,10 +253,8 @@ def sample(
     tuple
         The picks, best first, ended by `BOT` if it came before the k-th.
     """
-    items, next_count = cut(counts, k_bar, known=known)
-    field = Field([counts[i] for i in items], items, stop=(next_count + 1, threshold))
-    picks = race(tape, field, k=k, scale=scale, noise="laplace")
-    return tuple(BOT if pick == STOP else pick for pick in picks)
+    top = cut(counts, k_bar, known=known)
+    return drawn(tape, top, counts, k=k, scale=scale, threshold=threshold, noise="laplace")
 
 
 def sample_counts(
@@ -320,11 +318,7 @@ def naive_sample(
     names: list[int | str] = [*items, BOT]
     scores = np.array([counts[i] for i in items] + [next_count + 1 + threshold * scale])
     noisy = scores + rng.laplace(scale=scale, size=(draws, len(names)))
-    outcomes: list[Outcome] = []
-    for order in np.argsort(-noisy, axis=1):
-        picks = [names[j] for j in order]
-        outcomes.append(tuple(picks[: min(k, picks.index(BOT) + 1)]))
-    return outcomes
+    return until_bot(noisy, names, k)
 
 
 def naive_sample_counts(

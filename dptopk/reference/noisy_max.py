@@ -86,8 +86,7 @@ def sample(
         The one pick.
     """
     wanted = turned(scores, largest=largest)
-    order = sorted(range(len(wanted)), key=lambda i: (-wanted[i], i))
-    field = Field([wanted[i] for i in order], order)
+    field = Field.of(wanted)
     return tuple(race(tape, field, k=1, scale=scale, noise=noise))
 
 

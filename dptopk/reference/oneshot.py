@@ -133,8 +133,7 @@ def sample(
         The set, in item order.
     """
     turned = list(scores) if largest else [-score for score in scores]
-    order = sorted(range(len(turned)), key=lambda i: (-turned[i], i))
-    field = Field([turned[i] for i in order], order)
+    field = Field.of(turned)
     return tuple(sorted(race(tape, field, k=k, scale=scale, noise=noise)))
 
 

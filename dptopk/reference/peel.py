@@ -123,8 +123,7 @@ def sample(tape: Tape, counts: Sequence[int], *, k: int, scale: float) -> tuple[
     tuple of int
         The picks, best first.
     """
-    order = sorted(range(len(counts)), key=lambda i: (-counts[i], i))
-    field = Field([counts[i] for i in order], order)
+    field = Field.of(counts)
     return tuple(race(tape, field, k=k, scale=scale))
 
 

@@ -134,8 +134,7 @@ def sample(
         The picks, in the order of the rounds.
     """
     wanted = turned(scores, largest=largest)
-    order = sorted(range(len(wanted)), key=lambda i: (-wanted[i], i))
-    field = Field([wanted[i] for i in order], order)
+    field = Field.of(wanted)
     return tuple(race_afresh(tape, field, k=k, scale=scale, noise="exponential"))
 
 

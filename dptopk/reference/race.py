@@ -137,6 +137,13 @@ class Field:
     stop: tuple[Score, float] | None = None
     gone: Sequence[int] = ()
     bound: Score | None = None
+
+    @classmethod
+    def of(cls, scores: Sequence[Score]) -> Field:
+        """Return all items as the head, from the largest score down, ties by item."""
+        order = sorted(range(len(scores)), key=lambda i: (-scores[i], i))
+        return cls([scores[i] for i in order], order)
+
     fixed: bool = False
 
 

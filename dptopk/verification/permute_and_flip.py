@@ -195,8 +195,7 @@ def _one_draw_twin(seed: int) -> tuple[int, ...]:
     scores, options = _case(seed)
     scale = scale_of(0.3, 1.0 if options["monotone"] else 2.0)
     wanted = turned(scores.tolist(), largest=options["largest"])
-    order = sorted(range(len(wanted)), key=lambda i: (-wanted[i], i))
-    field = Field([wanted[i] for i in order], order)
+    field = Field.of(wanted)
     return tuple(race(tapes.read(seed), field, k=options["k"], scale=scale, noise="exponential"))
 
 
