@@ -196,6 +196,30 @@ def test_a_rare_outcome_counts_as_much_as_a_frequent_one():
     assert verify(law, epsilon=1.0, delta=1e-12, items=1).passed  # which delta would forgive
 
 
+def test_a_tiny_delta_is_not_swallowed_by_the_slack_for_rounding():
+    def law(counts):  # an outcome of chance 9e-14 that a user alone makes possible
+        tiny = 9e-14 * (counts[0] > 0)
+        return {"often": 1 - tiny, "rare": tiny}
+
+    assert verify(law, epsilon=1.0, delta=9e-14, items=1).passed
+    assert not verify(law, epsilon=1.0, delta=1e-14, items=1).passed
+    assert not verify(law, epsilon=1.0, delta=8e-14, items=1).passed
+
+
+def test_a_base_shows_what_happens_at_a_threshold():
+    """Small counts never pass: what one user gives away there is seen from a base near it."""
+
+    def law(counts):  # no noise at all, but a threshold of 40
+        return {tuple(i for i, count in enumerate(counts) if count > 40): 1.0}
+
+    assert verify(law, epsilon=1.0, delta=0.01, items=2).passed
+    report = verify(law, epsilon=1.0, delta=0.01, items=2, base=(39, 0))
+    assert not report.passed
+    assert {report.counts[0], report.neighbour[0]} == {40, 41}
+    with pytest.raises(ValueError, match="base must have one count an item, 2; got 1"):
+        verify(law, epsilon=1.0, delta=0.01, items=2, base=(39,))
+
+
 def test_verify_reports():
     report = verify(exponential_mechanism, epsilon=1.0, delta=0.0, epsilons=[0.0, 0.5])
     assert isinstance(report, Report)

@@ -32,7 +32,7 @@ from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
 from dptopk.verification.draws import histogram_of, outcome_of
-from dptopk.verification.privacy import ABSOLUTE, RELATIVE, Array, Counts, Law, Table
+from dptopk.verification.privacy import Array, Counts, Law, Table, within
 from dptopk.verification.registry import Entry, Sampler, SamplerCheck, TapeCheck, Verdict
 
 ITEMS, MAX_COUNT = 3, 2
@@ -123,7 +123,7 @@ class AnalystCheck:
         share = worst[i] / self.delta
         where = f"{table.histograms[p[i]]} -> {table.histograms[q[i]]}"
         at = "its price" if callable(self.epsilon) else f"{self.epsilon:.6g}"
-        good = worst[i] <= self.delta * (1 + RELATIVE) + ABSOLUTE and share >= self.attains
+        good = within(float(worst[i]), self.delta) and share >= self.attains
         return Verdict(
             bool(good),
             f"delta {worst[i]:.6g}, {share:.2%} of {self.delta:.6g}, at epsilon {at}: {where}",

@@ -62,6 +62,7 @@ def verify(
     items: int = 4,
     max_count: int = 3,
     max_items_per_user: int | None = None,
+    base: Sequence[int] | None = None,
     epsilons: Iterable[float] | None = None,
 ) -> Report:
     """Look for a violation of (epsilon, delta)-DP on every small histogram.
@@ -83,6 +84,9 @@ def verify(
         user more, max_count + 1. `law` is called up to (max_count + 2)**items times.
     max_items_per_user : int, optional
         Most items one user can have; any number if None.
+    base : sequence of int, optional
+        Counts that are added to every histogram, one an item. A mechanism with a threshold
+        is hardly put to the test by counts that never reach it: give a base near it.
     epsilons : iterable of float, optional
         Where else to report the worst delta (`Report.profile`); quarters of epsilon if
         None. These are not judged.
@@ -124,7 +128,22 @@ def verify(
     user = None
     if max_items_per_user is not None:
         user = integer("max_items_per_user", max_items_per_user)
-    table = Table(law, integer("items", items), integer("max_count", max_count, minimum=0), user)
+    items = integer("items", items)
+    start = (0,) * items
+    if base is not None:
+        start = tuple(integer("base", count, minimum=0) for count in base)
+        if len(start) != items:
+            raise ValueError(f"base must have one count an item, {items}; got {len(start)}")
+
+    def moved(counts: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(map(sum, zip(start, counts, strict=True)))
+
+    table = Table(
+        lambda counts: law(moved(counts)),
+        items,
+        integer("max_count", max_count, minimum=0),
+        user,
+    )
     grid = [part * epsilon for part in GRID] if epsilons is None else epsilons
     grid = [nonnegative("epsilons", e) for e in grid]
 
@@ -137,8 +156,8 @@ def verify(
         worst_delta=worst.delta,
         worst_epsilon=table.worst(Claim(1.0)).loss,
         tightness=tightness(claim, worst),
-        counts=worst.counts,
-        neighbour=worst.neighbour,
+        counts=moved(worst.counts),
+        neighbour=moved(worst.neighbour),
         profile=tuple((e, table.worst(Claim(e, delta=1.0)).delta) for e in grid),
     )
 
