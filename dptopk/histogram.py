@@ -20,6 +20,7 @@ __all__ = ["Counts", "Histogram", "as_histogram", "known_histogram", "weighted_h
 INT64_MAX = 2**63 - 1
 
 FileFormat = Literal["csv", "tsv", "parquet", "json"]
+Norm = Literal["l2", "l1"]
 Nulls = Literal["error", "drop"]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -220,7 +221,7 @@ class Histogram:
         labels: Any = None,
         *,
         soft_cap: int,
-        norm: str = "l2",
+        norm: Norm = "l2",
         max_items_per_user: int | None = None,
         domain_is_public: bool = False,
     ) -> Histogram:
@@ -313,6 +314,8 @@ class Histogram:
         domain: Any = None,
         k_bar: int | None = None,
         max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
         nulls: Nulls = "error",
         progress: bool | Callable[[], float] = False,
     ) -> Histogram:
@@ -342,6 +345,13 @@ class Histogram:
         max_items_per_user : int, optional
             Bound each user's contribution to this many distinct items: those
             with the smallest hash of (user, item), whatever others do.
+        soft_cap : int, optional
+            Sum weights in place of counting, for `weighted`: a user counts 1 for
+            each of up to so many items, and less for each past that. Goes with no
+            `k_bar`: all items are needed.
+        norm : {"l2", "l1"}
+            With a soft cap: "l2" for Gaussian noise, where each of t items counts
+            sqrt(soft_cap / t), or "l1" for Laplace noise, soft_cap / t.
         nulls : {"error", "drop"}, default "error"
             What becomes of a row whose user or item is null: it is refused, or
             left out, whatever the other rows hold.
@@ -374,11 +384,16 @@ class Histogram:
         >>> events = {"who": [1, 1, 2, 2, 3], "what": ["a", "a", "a", "b", "a"]}
         >>> dp.Histogram.from_events(events, user="who", item="what", domain=["a", "b", "c"])
         Histogram(n_items=3, known domain)
+        >>> dp.Histogram.from_events(events, user="who", item="what", soft_cap=1).weights.tolist()
+        [2.7071056365966797, 0.7071056365966797]
         """
         from dptopk.sources.frames import count_users
 
         if max_items_per_user is not None:
             max_items_per_user = integer("max_items_per_user", max_items_per_user)
+        weighting = None if soft_cap is None else checked_weighting(soft_cap, norm)
+        if weighting is not None and k_bar is not None:
+            raise ValueError("k_bar goes with no soft cap: weighted needs all items")
         counted = count_users(
             frame,
             user=user,
@@ -387,8 +402,17 @@ class Histogram:
             k_bar=k_bar,
             max_items_per_user=max_items_per_user,
             nulls=nulls,
+            weighting=weighting,
             progress=progress,
         )
+        if weighting is not None:
+            return cls.__new__(cls)._of_weights(
+                counted.counts,
+                labels=labels_array(counted.labels, len(counted.counts)),
+                known_domain=domain is not None,
+                max_items_per_user=max_items_per_user,
+                weighting=weighting,
+            )
         if domain is None and k_bar is not None:
             return cls.truncated(
                 counted.counts,
@@ -438,6 +462,8 @@ class Histogram:
         domain: Any = None,
         k_bar: int | None = None,
         max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
         nulls: Nulls = "error",
         progress: bool = False,
     ) -> Histogram:
@@ -460,7 +486,7 @@ class Histogram:
             number.
         delimiter : str, optional
             Of CSV; by default what the header tells.
-        domain, k_bar, max_items_per_user, nulls, progress
+        domain, k_bar, max_items_per_user, soft_cap, norm, nulls, progress
             As in `from_events`. Labels of text formats are text, as written;
             Parquet keeps its types.
 
@@ -504,6 +530,8 @@ class Histogram:
             domain=domain,
             k_bar=k_bar,
             max_items_per_user=max_items_per_user,
+            soft_cap=soft_cap,
+            norm=norm,
             nulls=nulls,
             progress=connection.query_progress if progress else False,
         )

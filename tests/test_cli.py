@@ -249,7 +249,8 @@ def test_every_mechanism_picks_what_is_far_ahead(run, tmp_path, name):
     choice = select.MECHANISMS[name]
     argv = ["-k", 1, "--epsilon", 1, "--mechanism", name, "--max-items-per-user", 1]
     argv += ["--domain", tmp_path / "d.txt"] if choice.domain == "known" else []
-    argv += ["--delta", "1e-6"] if choice.delta == "required" else []
+    argv += ["--delta", "1e-6"] if choice.delta == "required" or choice.weights else []
+    argv += ["--soft-cap", 1] if choice.weights else []
     assert run("select", tmp_path / "e.csv", *argv, "-q") == (0, "tea\n", "")
 
 
@@ -798,3 +799,39 @@ def test_bad_ledgers(refused, ledger, tmp_path):
     assert refused("ledger", "show", new).startswith(f"there is no ledger at {new}")
     assert not new.exists()
     assert "required: ACTION" in refused("ledger")
+
+
+# ---- weighted
+
+
+def test_weighted_counts_users_of_many_items_less(run, events, domain):
+    weighted = ["select", events, "--mechanism", "weighted", "--soft-cap", "2", "--json", *BUDGET]
+    code, out, _ = run(*weighted, "-k", "4", "--max-items-per-user", "1000000")
+    found = json.loads(out)
+    assert (code, found["items"]) == (0, ["apple", "pear", "[red]plum"])
+    assert not found["complete"]
+    assert found["parameters"]["soft_cap"] == 2
+    assert found["parameters"]["max_items_per_user"] == 1_000_000
+    code, out, _ = run(*weighted[:-4], "--epsilon", "1", "--norm", "l1", "-k", "2",
+                       "--domain", domain, "--json")  # fmt: skip
+    found = json.loads(out)
+    assert (code, found["items"], found["cost"]["delta"]) == (0, ["apple", "pear"], 0)
+    code, out, _ = run(*weighted, "--min-users", "2500", "--max-items-per-user", "9")
+    assert json.loads(out)["items"] in (["apple", "pear"], ["apple"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mechanism", "weighted"], "weighted needs --soft-cap"),
+        (["--mechanism", "weighted", "--soft-cap", "0"], "soft_cap must be an integer >= 1"),
+        (["--mechanism", "weighted", "--soft-cap", "3"], "max_items_per_user must be given"),
+        (["--mechanism", "weighted", "--soft-cap", "3", "--counts-epsilon", "1"],
+         "--counts-epsilon goes with mechanisms that count users"),
+        (["--soft-cap", "3"], "--soft-cap goes with --mechanism weighted"),
+        (["--norm", "l1"], "--norm goes with --mechanism weighted"),
+        (["--min-users", "3"], "--min-users goes with --mechanism weighted"),
+    ],
+)  # fmt: skip
+def test_weighted_is_refused_before_any_event_is_read(refused, options, message):
+    assert message in refused("select", "nothing.csv", *BUDGET, *options)

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 nw = pytest.importorskip("narwhals")
+for engine in ("duckdb", "pandas", "polars"):
+    pytest.importorskip(engine)
+pa = pytest.importorskip("pyarrow")
 
+from doors import DOORS, events, through  # noqa: E402
+from hypothesis import HealthCheck, given, settings  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
+
+import dptopk as dp  # noqa: E402
 from dptopk.accounting.weights import weight  # noqa: E402
 from dptopk.sources.weighting import sum_weights, with_weights  # noqa: E402
 
@@ -96,3 +104,72 @@ def test_every_number_of_items_has_its_weight(engine, soft_cap, norm, monkeypatc
         done = query.collect()
         found = dict(zip(done["item"].to_list(), done["weight"].to_list(), strict=True))
     assert found == {t: weight(t, soft_cap=soft_cap, norm=norm) for t in many}
+
+
+# ---- every way in
+
+
+def weights_of(h):
+    """The sums of weights by label, in their integer units."""
+    return Counter(dict(zip(h.labels, h.counts.tolist(), strict=True)))
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+@pytest.mark.parametrize("door", DOORS)
+@settings(
+    max_examples=4,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    others=st.lists(st.tuples(st.integers(0, 5), st.sampled_from("abcdefgh")), max_size=25),
+    own=st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8),
+    most=st.sampled_from([None, 1, 3]),
+    soft_cap=st.sampled_from([1, 2, 30]),
+    domain=st.sampled_from([None, "hcbadz"]),
+)  # fmt: skip
+def test_every_door_moves_by_the_weight_of_the_items_that_are_left(
+    door, tmp_path, norm, others, own, most, soft_cap, domain
+):
+    """After the hard cap, and of a known domain by the items that are in it."""
+    wanted = None if domain is None else list(domain)
+    mine = [(99, item) for item in own]
+
+    def weighed(pairs):
+        users, items = zip(*pairs, strict=True) if pairs else ((), ())
+        table = events(users, items, pa.int64(), pa.string())
+        h = through(
+            door, table, tmp_path, max_items_per_user=most, domain=wanted, soft_cap=soft_cap,
+            norm=norm,
+        )  # fmt: skip
+        assert (h.soft_cap, h.norm, h.known_domain) == (soft_cap, norm, domain is not None)
+        return weights_of(h)
+
+    moved = weighed(others + mine)
+    moved.subtract(weighed(others))
+    moved = {item: w for item, w in moved.items() if w}
+    left = set(own) if domain is None else set(own) & set(domain)
+    t = min(len(left), most or len(left))
+    assert len(moved) == t
+    assert moved.keys() <= left
+    assert set(moved.values()) == ({weight(t, soft_cap=soft_cap, norm=norm)} if t else set())
+
+
+def test_a_soft_cap_goes_with_no_k_bar_and_is_checked_first():
+    pairs = [(1, "a")]
+    for changes, error, message in (
+        ({"soft_cap": 3, "k_bar": 5}, ValueError, "k_bar goes with no soft cap"),
+        ({"soft_cap": 0}, ValueError, "soft_cap must be an integer >= 1"),
+        ({"soft_cap": 3, "norm": "l3"}, ValueError, "norm must be one of l2, l1"),
+    ):
+        with pytest.raises(error, match=message):
+            dp.Histogram.from_events(pairs, user="u", item="i", **changes)
+
+
+def test_from_events_to_a_release():
+    pairs = [(u, item) for u in range(2000) for item in ("tea", "jam", str(u))]
+    h = dp.Histogram.from_events(pairs, user="u", item="i", soft_cap=1, max_items_per_user=100)
+    r = dp.weighted(h, epsilon=1, delta=1e-6, release_weights=True)
+    assert set(r.labels) == {"tea", "jam"}
+    assert np.abs(r.weights - 2000 / np.sqrt(3)).max() < 40

@@ -14,6 +14,7 @@ CONFIDENCE = 0.95  # of the intervals of noisy counts
 COLUMNS = ("user", "item")
 
 OPTIONS = ("k_bar", "max_items_per_user", "noise")
+WEIGHTING = ("soft_cap", "norm", "min_users")
 MECHANISMS = {name: its for name, its in table.MECHANISMS.items() if its.command}
 # What a budget of a ledger pays.
 IN_SESSIONS = [name for name, its in MECHANISMS.items() if not its.no_session]
@@ -38,6 +39,9 @@ def add(commands: Any) -> None:
     option("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
     option("--noise", metavar="LAW", help="of a oneshot: laplace, exponential or gaussian")
     option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
+    option("--soft-cap", type=int, metavar="T", help="of weighted: items past T count less")
+    option("--norm", choices=("l2", "l1"), help="of weighted: Gaussian or Laplace noise")
+    option("--min-users", type=int, metavar="C", help="of weighted: a threshold C users higher")
     option("--domain", metavar="FILE", help="all items there are, one a line")
     option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
     option("--counts-delta", type=float, metavar="D", help="delta of the counts (default: 0)")
@@ -80,11 +84,19 @@ def _select(args: argparse.Namespace, session: Any) -> int:
 
     domain = read_domain(args.domain) if args.domain else None
     with refusing():  # a run on no events refuses bad parameters before any are read
-        if domain is None:
+        limit = None
+        if MECHANISMS[args.mechanism].weights:
+            h = Histogram.from_weights(
+                np.zeros(0 if domain is None else len(domain), np.int64),
+                [] if domain is None else domain,
+                domain_is_public=domain is not None,
+                max_items_per_user=args.max_items_per_user,
+                **_weighting(args),
+            )
+        elif domain is None:
             limit = _limit(args)
             h = Histogram.truncated(np.zeros(0, np.int64), [], next_count=0, k_bar=limit)
         else:
-            limit = None
             h = Histogram(np.zeros(len(domain), np.int64), domain)
         _check_call(h, args, session)
     if not (args.json or args.quiet):
@@ -101,6 +113,7 @@ def _select(args: argparse.Namespace, session: Any) -> int:
         k_bar=limit,
         max_items_per_user=args.max_items_per_user,
         nulls=args.nulls,
+        **_weighting(args),
         progress=False if args.quiet else con.query_progress,
     )
     _print_release(_run_mechanism(h, args, session, args.request_id), args, session)
@@ -152,6 +165,13 @@ def _check_mechanism(args: argparse.Namespace) -> None:
         raise Refused(f"{name} needs --delta, e.g. --delta 1e-6")
     if choice.delta == "none" and args.delta:
         raise Refused(f"{name} is pure: leave --delta out")
+    if choice.weights and args.soft_cap is None:
+        raise Refused(f"{name} needs --soft-cap, e.g. --soft-cap 3")
+    if choice.weights and args.counts_epsilon is not None:
+        raise Refused("--counts-epsilon goes with mechanisms that count users, not with weighted")
+    for option in WEIGHTING:
+        if getattr(args, option) is not None and not choice.weights:
+            raise Refused(f"--{option.replace('_', '-')} goes with --mechanism weighted")
     for option in OPTIONS:
         # A bound on a user's items is kept by reading no more, with any mechanism.
         if option in choice.options or option == "max_items_per_user":
@@ -192,9 +212,18 @@ def _limit(args: argparse.Namespace) -> int:
     return rows(args.k)
 
 
+def _weighting(args: argparse.Namespace) -> dict[str, Any]:
+    """Return how users with many items count less, if they do."""
+    given = {name: getattr(args, name) for name in ("soft_cap", "norm")}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Return what the mechanism takes but for the budget."""
-    given = {name: getattr(args, name) for name in MECHANISMS[args.mechanism].options}
+    choice = MECHANISMS[args.mechanism]
+    given = {name: getattr(args, name) for name in choice.options}
+    if choice.weights:
+        given["min_users"] = args.min_users
     return {"k": args.k, **{name: value for name, value in given.items() if value is not None}}
 
 

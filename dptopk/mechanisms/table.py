@@ -131,7 +131,8 @@ MECHANISMS: dict[str, Mechanism] = {
     "joint": Mechanism("known", "either", "none", scores=True, bounded_range=True),
     "gamma": Mechanism("known", "ordered", "none", no_session=_NOT_BOUNDED_RANGE),
     "weighted": Mechanism(
-        "any", "ordered", "optional", command=False, weights=True, no_session=_NO_STEPS
+        "any", "ordered", "optional", options=("max_items_per_user",), weights=True,
+        no_session=_NO_STEPS,
     ),
     "noisy_counts": Mechanism(
         "", "", "optional", noises=DISCRETE_NOISES, command=False, no_session=_COUNTS

@@ -24,6 +24,7 @@ from dptopk.sources.files import connect
 from dptopk.sources.labels import Domain, Kind, matched
 from dptopk.sources.plain import NULLS, count_columns, is_plain, two_columns
 from dptopk.sources.progress import working
+from dptopk.sources.weighting import Weighting, with_weights
 
 __all__ = ["Counted", "count_users"]
 
@@ -56,6 +57,7 @@ def count_users(
     k_bar: int | None = None,
     max_items_per_user: int | None = None,
     nulls: Nulls = "error",
+    weighting: Weighting | None = None,
     progress: bool | Callable[[], float] = False,
 ) -> Counted:
     """Count the distinct users of each item.
@@ -86,6 +88,9 @@ def count_users(
     nulls : {"error", "drop"}, default "error"
         What becomes of a row whose user or item is null (NaN, NaT and infinite
         dates are): it is refused, or left out, whatever other rows hold.
+    weighting : (int, str), optional
+        Soft cap and norm: in place of users sum what each of them adds, by
+        the number of items that is left of theirs (see `dptopk.accounting.weights`).
     progress : bool or callable, optional
         Show a progress line on a terminal's stderr when the work is long. A
         callable gives the percentage done (negative: not known).
@@ -132,7 +137,7 @@ def count_users(
     query = None if is_plain(frame) else keyed(frame, user, item)
     if query is None:
         with working("Counting", progress):
-            kind, rows = _in_python(frame, user, item, wanted, max_items_per_user, nulls)
+            kind, rows = _in_python(frame, user, item, wanted, max_items_per_user, nulls, weighting)
         if limit is not None:
             rows = sorted(rows, key=lambda row: -row[1])[:limit]  # stable: ties stay by item
         keys, counts = [row[0] for row in rows], [row[1] for row in rows]
@@ -142,7 +147,7 @@ def count_users(
         only = None if places is None else [key for key in places if key is not None]
         with working("Counting", progress):
             keys, counts, bad = in_engine(
-                _count, query.query, only, max_items_per_user, limit, nulls
+                _count, query.query, only, max_items_per_user, limit, nulls, weighting
             )
         if bad and bad[0]:
             raise SourceError(f"column {(item if bad[0] >= 2 else user)!r} holds nulls; {NULLS}")
@@ -165,6 +170,7 @@ def _in_python(
     wanted: Domain | None,
     max_items_per_user: int | None,
     nulls: Nulls,
+    weighting: Weighting | None,
 ) -> tuple[Kind | None, list[tuple[Any, int]]]:
     """Return the kind of the items, and their keys with counts; items ascending."""
     if is_plain(frame):
@@ -179,6 +185,7 @@ def _in_python(
         only=only,
         max_items_per_user=max_items_per_user,
         nulls=nulls,
+        weighting=weighting,
     )
     return items.kind, rows
 
@@ -189,6 +196,7 @@ def _count(
     max_items_per_user: int | None,
     limit: int | None,
     nulls: Nulls,
+    weighting: Weighting | None,
 ) -> tuple[list[Any], ...]:
     """Return items, counts and, for each, whether it or a user of it is null.
 
@@ -206,7 +214,10 @@ def _count(
         nth = nw.col("item").cum_count().over("user", order_by=["hash", "item"])
         kept = (nw.col("nth") <= max_items_per_user) | (nw.col("bad") > 0)
         pairs = _hashed(pairs).with_columns(nth=nth).filter(kept)
-    query = pairs.group_by("item").agg(nw.len().alias("count"), nw.max("bad"))
+    count = nw.len()
+    if weighting is not None:
+        pairs, count = with_weights(pairs, *weighting), nw.col("weight").sum()
+    query = pairs.group_by("item").agg(count.alias("count"), nw.max("bad"))
     if limit is None:
         query = query.sort("bad", "item", descending=[True, False])
     else:

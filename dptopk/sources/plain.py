@@ -14,6 +14,7 @@ from dptopk.errors import SourceError
 from dptopk.sources.columns import column, is_column
 from dptopk.sources.engines import no_column
 from dptopk.sources.labels import Column
+from dptopk.sources.weighting import Weighting, sum_weights
 
 __all__ = ["count_columns", "is_plain", "two_columns"]
 
@@ -59,6 +60,7 @@ def count_columns(
     only: Collection[Any] | None,
     max_items_per_user: int | None,
     nulls: Nulls,
+    weighting: Weighting | None = None,
 ) -> list[tuple[Any, int]]:
     """Count the distinct users of each item, items ascending.
 
@@ -75,6 +77,8 @@ def count_columns(
         BLAKE2b hash of (user, item), which no other user's rows can change.
     nulls : "error" or "drop"
         What becomes of a row whose user or item is null.
+    weighting : (int, str) or None
+        Soft cap and norm, to sum weights in place of counting.
 
     Returns
     -------
@@ -96,6 +100,8 @@ def count_columns(
         pairs = {pair for pair in pairs if pair[1] in wanted}
     if max_items_per_user is not None:
         pairs = _bound(pairs, max_items_per_user)
+    if weighting is not None:
+        return sum_weights(pairs, *weighting)
     return sorted(Counter(item for _, item in pairs).items())
 
 

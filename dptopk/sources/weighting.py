@@ -14,7 +14,9 @@ from typing import Any
 
 from dptopk.accounting.weights import ONE, weight
 
-__all__ = ["sum_weights", "with_weights"]
+__all__ = ["Weighting", "sum_weights", "with_weights"]
+
+Weighting = tuple[int, str]  # soft cap and norm
 
 
 def sum_weights(

@@ -79,7 +79,7 @@ def _law(norm: str, k: int | None, *, known: bool, **changes: Any) -> Law:
     )  # fmt: skip
 
 
-def _histogram(sums: Iterable[int], labels: list[Any], norm: str, *, known: bool) -> Histogram:
+def _histogram(sums: Iterable[int], labels: list[Any], norm: Any, *, known: bool) -> Histogram:
     return Histogram.from_weights(
         np.array(list(sums), np.int64), labels, soft_cap=1, norm=norm,
         max_items_per_user=ITEMS, domain_is_public=known,
