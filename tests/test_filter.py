@@ -15,7 +15,7 @@ from dptopk.accounting import total_epsilon
 from dptopk.accounting.compositions import epsilon_of_rho
 from dptopk.accounting.prices import bounded_range_rho, laplace_rho
 from dptopk.budget.exact import exact
-from dptopk.budget.filter import rho_of
+from dptopk.budget.total import rho_of
 from dptopk.rounding import down
 
 CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])

@@ -1,15 +1,19 @@
-"""Calls of a budget: their parameters in the plain form that is recorded, and their steps."""
+"""The calls of a session: their parameters in the plain form that is recorded, and their steps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
+from dptopk._types import KBar
 from dptopk._validate import boolean, choice, integer, positive
+from dptopk.histogram import Counts
 from dptopk.mechanisms._plan import Steps, steps_of
+from dptopk.release import Release
+from dptopk.rng import Rng
 
-__all__ = ["call_of", "largest_k", "steps_in"]
+__all__ = ["Calls", "call_of", "largest_k", "steps_in"]
 
 
 def call_of(mechanism: str, **options: Any) -> dict[str, Any]:
@@ -55,3 +59,215 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "largest": lambda value: boolean("largest", value),
     "output": lambda value: choice("output", value, ("set", "sequence")),
 }
+
+
+class Calls:
+    """What a session can be asked for; `Session` checks, charges and draws."""
+
+    def _run(
+        self, call: dict[str, Any], counts: Counts, rng: Rng | None, request_id: str | None
+    ) -> Release:
+        raise NotImplementedError
+
+    def limited_domain(
+        self,
+        counts: Counts,
+        *,
+        k: int | Literal["rest"],
+        k_bar: KBar = None,
+        max_items_per_user: int | None = None,
+        rng: Rng | None = None,
+        request_id: str | None = None,
+    ) -> Release:
+        """Pick up to k of the k_bar most frequent items, and pay for what comes back.
+
+        Parameters
+        ----------
+        counts : Histogram or array of integers, shape (d,)
+            Users per item, of a known or an unknown domain.
+        k : int or "rest"
+            How many items at most; "rest": as many as the session can still
+            pay, but not past k_bar or where the histogram was truncated.
+        k_bar, max_items_per_user, rng
+            As in `dptopk.limited_domain`. ``k_bar="private"`` costs one
+            outcome more, whatever comes back.
+        request_id : str, optional
+            For a session bound to a ledger: a request that has been made
+            before is neither drawn nor paid again; the recorded release comes
+            back. The counts are not compared, which would tell whether they
+            have changed: an id stands for one request of one histogram.
+
+        Returns
+        -------
+        Release
+            ``release.outcomes`` is what it was charged. Its cost is that of
+            the whole session, which holds for all releases of the session
+            together and is not to be added up.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind or out of range, or the labels
+            are of a type that a ledger can't record; nothing is charged. Except
+            that where labels read off the data are of several types, one that
+            can't be recorded is an error only when it is picked, and the charge
+            stays.
+        BudgetError
+            If no call is left, or fewer outcomes than the call might cost;
+            nothing is charged or drawn.
+        LedgerConflictError
+            If `request_id` was used before with other parameters, or was charged
+            and has no release.
+        LedgerUnavailableError
+            If the ledger can't be read or written. Before the draw nothing has
+            been charged; after it the charge stays and nothing is released.
+        RandomnessError
+            If there is no secure source of random bits; nothing is charged.
+        """
+        call = call_of("limited_domain", k=k, k_bar=k_bar, max_items_per_user=max_items_per_user)
+        return self._run(call, counts, rng, request_id)
+
+    def peel(
+        self,
+        counts: Counts,
+        *,
+        k: int | Literal["rest"],
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+        request_id: str | None = None,
+    ) -> Release:
+        """Pick k items over the full domain, at k outcomes of the session and no call.
+
+        Each pick is one bounded-range step (Durfee and Rogers 2019, Lemma 4.3)
+        and there is no threshold: so no delta, and no call is charged.
+
+        Parameters
+        ----------
+        counts, sensitivity, monotone, rng
+            As in `dptopk.peel`.
+        k : int or "rest"
+            How many items; "rest": as many as the session can still pay, or
+            all there are.
+        request_id : str, optional
+            As in `limited_domain`.
+
+        Returns
+        -------
+        Release
+            k items; the cost is that of the whole session.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
+        >>> session.peel([3, 900, 700, 5], k=2).items
+        (1, 2)
+        >>> session.remaining
+        Remaining(outcomes=18, calls=5)
+        """
+        call = call_of("peel", k=k, sensitivity=sensitivity, monotone=monotone)
+        return self._run(call, counts, rng, request_id)
+
+    def joint(
+        self,
+        counts: Counts,
+        *,
+        k: int,
+        output: Literal["set", "sequence"] = "set",
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+        request_id: str | None = None,
+    ) -> Release:
+        """Pick k items at once over the full domain, at one outcome of the session and no call.
+
+        The joint exponential mechanism is one bounded-range step, whatever k: as
+        accurate as its epsilon_step allows.
+
+        Parameters
+        ----------
+        counts, k, output, sensitivity, monotone, rng
+            As in `dptopk.joint`.
+        request_id : str, optional
+            As in `limited_domain`.
+
+        Returns
+        -------
+        Release
+            k items; the cost is that of the whole session.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
+        >>> session.joint([3, 900, 700, 5], k=2).items
+        (1, 2)
+        >>> session.remaining
+        Remaining(outcomes=19, calls=5)
+        """
+        call = call_of(
+            "joint",
+            k=integer("k", k),
+            output=output,
+            sensitivity=sensitivity,
+            monotone=monotone,
+        )
+        return self._run(call, counts, rng, request_id)
+
+    def noisy_max(
+        self,
+        counts: Counts,
+        *,
+        largest: bool = True,
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+        request_id: str | None = None,
+    ) -> Release:
+        """Pick the item with the largest or least noisy score, at one outcome and no call.
+
+        With Gumbel noise: a pick by other noise is not of bounded range.
+
+        Parameters
+        ----------
+        counts, largest, sensitivity, monotone, rng
+            As in `dptopk.noisy_max`.
+        request_id : str, optional
+            As in `limited_domain`.
+
+        Returns
+        -------
+        Release
+            One item; the cost is that of the whole session.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
+        >>> session.noisy_max([30, 900, 700, 5], largest=False).items
+        (3,)
+        """
+        call = call_of("noisy_max", largest=largest, sensitivity=sensitivity, monotone=monotone)
+        return self._run(call, counts, rng, request_id)

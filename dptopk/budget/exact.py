@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
-__all__ = ["exact", "told_apart"]
+__all__ = ["Exact", "exact", "told_apart"]
+
+#: What is taken for the exact number that it is.
+Exact: TypeAlias = Decimal | Fraction
 
 
 def exact(value: Any) -> Fraction:

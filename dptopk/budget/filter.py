@@ -19,20 +19,17 @@ uses the largest double that is not above that decimal.
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal
 
 from dptopk._types import KBar
 from dptopk._validate import choice, integer, positive, probability
-from dptopk.accounting.compositions import epsilon_of_rho
-from dptopk.accounting.inverse import largest, step_of_rho
+from dptopk.accounting.inverse import step_of_rho
 from dptopk.accounting.prices import price
-from dptopk.budget.exact import exact, told_apart
+from dptopk.budget.exact import Exact, exact, told_apart
+from dptopk.budget.total import Left, Total
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts
 from dptopk.mechanisms._plan import Steps
@@ -42,43 +39,9 @@ from dptopk.mechanisms.noisy_max import steps_noisy_max
 from dptopk.mechanisms.peel import steps_peel
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, check_rng
-from dptopk.rounding import below, down, up
+from dptopk.rounding import below, down
 
-__all__ = ["Filter", "Left"]
-
-Exact: TypeAlias = Decimal | Fraction
-
-PURE = "pure DP filter: epsilons add up (Rogers, Roth, Ullman and Vadhan 2016)"
-ZCDP = (
-    "zCDP filter (Feldman and Zrnic 2021): x - 1 - ln x, x = e/(exp(e) - 1), for an "
-    "e-bounded-range step (Harrison and Manurangsi 2025), converted by Canonne, Kamath and "
-    "Steinke 2020"
-)
-
-
-class Left(NamedTuple):
-    """What a filter has left, rounded down.
-
-    Attributes
-    ----------
-    epsilon : float
-        In pure DP; 0 for a filter that counts in rho.
-    rho : float
-        In zero-concentrated DP; 0 for a filter of pure DP.
-    delta : float
-        For thresholds.
-    """
-
-    epsilon: float
-    rho: float
-    delta: float
-
-
-@lru_cache(maxsize=256)
-def rho_of(epsilon: float, delta: float) -> float:
-    """Return about the largest rho such that rho-zCDP is (epsilon, delta)-DP, rounded down."""
-    guess = epsilon * epsilon / (4 * (epsilon - math.log(delta)))
-    return largest(lambda rho: epsilon_of_rho(rho, delta), epsilon, max(guess, 1e-300), ulps=4)
+__all__ = ["Filter"]
 
 
 class Filter:
@@ -141,37 +104,12 @@ class Filter:
         delta: float | Exact = 0.0,
         delta_split: float | Exact = 0.5,
     ):
-        if (epsilon is None) == (rho is None):
-            raise TypeError("give either epsilon or rho, the total, not both")
-        self.delta = probability("delta", delta, zero=True)
-        probability("delta_split", delta_split, zero=False)
-        self._pure = rho is None and self.delta == 0.0
-        thresholds = exact(delta) * exact(delta_split)
-        composition = down(exact(delta) - thresholds)
-        if self.delta > 0.0 and composition == 0.0:
-            raise ValueError(f"delta is too small to share, got {delta}")
-        if rho is not None:
-            self.rho, self._total = positive("rho", rho), exact(rho)
-            whole = up(self._total)
-            self.epsilon = epsilon_of_rho(whole, composition) if composition else math.inf
-        elif self._pure:
-            self.epsilon = positive("epsilon", epsilon)
-            self.rho, self._total = 0.0, exact(epsilon)
-        else:
-            self.epsilon = positive("epsilon", epsilon)
-            self.rho = rho_of(self.epsilon, composition)
-            self._total = Fraction(self.rho)
-        self._left, self._left_delta = self._total, thresholds
+        total = Total.of(epsilon=epsilon, rho=rho, delta=delta, delta_split=delta_split)
+        self.epsilon, self.delta, self.rho = total.epsilon, total.delta, total.rho
+        self._pure, self._left, self._left_delta = total.pure, total.amount, total.thresholds
         self._lock, self._pid = threading.Lock(), os.getpid()
-        theorem = PURE if self._pure else ZCDP
-        spent = None if self._pure else up(self._total)
-        self._cost = Cost(self.epsilon, self.delta, f"all calls under a filter: {theorem}", spent)
-        self._cost_of_call = Cost(
-            self.epsilon,
-            self.delta,
-            f"charged to a filter, whose calls cost this all together: {theorem}",
-            spent,
-        )
+        self._cost = total.cost("all calls under a filter")
+        self._cost_of_call = total.cost("charged to a filter, whose calls cost this all together")
 
     @property
     def cost(self) -> Cost:

@@ -16,19 +16,18 @@ holds what was released and what it cost, and nothing else of the data.
 
 from __future__ import annotations
 
-import datetime
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dptopk._validate import nonnegative
 from dptopk.budget import fork, schema
-from dptopk.budget.account import Account, check
-from dptopk.budget.record import check_labels, decode, encode
+from dptopk.budget.account import LedgerAccount, balance_in, now, terms_in
+from dptopk.budget.record import decode
 from dptopk.budget.schema import FLOATS, TERMS
 from dptopk.budget.terms import Remaining, Terms
 from dptopk.errors import (
@@ -36,9 +35,7 @@ from dptopk.errors import (
     LedgerConflictError,
     LedgerError,
     LedgerUnavailableError,
-    UnknownBudgetError,
 )
-from dptopk.histogram import Histogram
 from dptopk.release import Release
 
 __all__ = ["Budget", "Entry", "Ledger"]
@@ -187,7 +184,7 @@ class Ledger:
             db.execute(
                 f"INSERT INTO budgets (name, created, {', '.join(values)}) "
                 f"VALUES (?, ?{', ?' * len(values)})",
-                (name, _now(), *values.values()),
+                (name, now(), *values.values()),
             )
             db.execute("INSERT INTO balances VALUES (?, ?, ?)", (name, fixed.k_star, fixed.calls))
 
@@ -216,7 +213,7 @@ class Ledger:
             If its balance is not what the record adds up to.
         """
         with self._transaction("BEGIN") as db:
-            terms, left = _terms(db, name), _balance(db, name)
+            terms, left = terms_in(db, name), balance_in(db, name)
             outcomes, calls = db.execute(
                 "SELECT coalesce(sum(coalesce(releases.outcomes, reservations.outcomes)), 0), "
                 "coalesce(sum(calls), 0) FROM reservations LEFT JOIN releases "
@@ -245,7 +242,7 @@ class Ledger:
             If there is none.
         """
         with self._transaction("BEGIN") as db:
-            _terms(db, name)
+            terms_in(db, name)
             rows = db.execute(
                 "SELECT reservations.at, request_id, call, "
                 "coalesce(releases.outcomes, reservations.outcomes), calls, released "
@@ -261,8 +258,8 @@ class Ledger:
     def account(self, name: str) -> tuple[Terms, LedgerAccount]:
         """Return what `Session.bound` needs of a budget."""
         with self._transaction("BEGIN") as db:
-            terms = _terms(db, name)
-        return terms, LedgerAccount(self, name)
+            terms = terms_in(db, name)
+        return terms, LedgerAccount(self._transaction, name)
 
     def close(self) -> None:
         """Close the file; sessions bound to it can't spend any more."""
@@ -313,101 +310,3 @@ class Ledger:
                 self._pool.append(db)
             except sqlite3.Error as error:
                 raise schema.explained(error, self._path) from error
-
-
-class LedgerAccount(Account):
-    """A budget of a ledger, as a session spends it."""
-
-    def __init__(self, ledger: Ledger, name: str):
-        self._ledger, self._name = ledger, name
-
-    def check_labels(self, h: Histogram) -> None:
-        """Refuse labels that can't be recorded."""
-        check_labels(h)
-
-    def remaining(self) -> Remaining:
-        """Return what is left."""
-        with self._ledger._transaction("BEGIN") as db:
-            return _balance(db, self._name)
-
-    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
-        """Return the release of an earlier request, None if it is new."""
-        with self._ledger._transaction("BEGIN") as db:
-            return _recorded(db, self._name, request_id, _text(call))
-
-    def reserve(
-        self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
-    ) -> int | Release:
-        """Charge what a call may cost, on disk."""
-        name, text = self._name, _text(call)
-        with self._ledger._transaction("BEGIN IMMEDIATE") as db:
-            if request_id is not None:
-                recorded = _recorded(db, name, request_id, text)
-                if recorded is not None:
-                    return recorded
-            check(_balance(db, name), outcomes, calls)
-            db.execute(
-                "UPDATE balances SET outcomes = outcomes - ?, calls = calls - ? WHERE name = ?",
-                (outcomes, calls, name),
-            )
-            row = db.execute(
-                "INSERT INTO reservations (name, request_id, call, outcomes, calls, at) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (name, request_id, text, outcomes, calls, _now()),
-            )
-            assert row.lastrowid is not None
-            return row.lastrowid
-
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Release) -> None:
-        """Record the release and give back what it did not cost, on disk."""
-        text = encode(released)
-        with self._ledger._transaction("BEGIN IMMEDIATE") as db:
-            (reserved,) = db.execute(
-                "SELECT outcomes FROM reservations WHERE id = ?", (ticket,)
-            ).fetchone()
-            db.execute("INSERT INTO releases VALUES (?, ?, ?, ?)", (ticket, outcomes, text, _now()))
-            db.execute(
-                "UPDATE balances SET outcomes = outcomes + ? WHERE name = ?",
-                (reserved - outcomes, self._name),
-            )
-
-
-def _terms(db: sqlite3.Connection, name: str) -> Terms:
-    row = db.execute(f"SELECT {', '.join(TERMS)} FROM budgets WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        raise UnknownBudgetError(f"there is no budget named {name!r}")
-    values = dict(zip(TERMS, row, strict=True))
-    return Terms(**values | {field: float.fromhex(values[field]) for field in FLOATS})
-
-
-def _balance(db: sqlite3.Connection, name: str) -> Remaining:
-    row = db.execute("SELECT outcomes, calls FROM balances WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        raise UnknownBudgetError(f"there is no budget named {name!r}")
-    return Remaining(*row)
-
-
-def _recorded(db: sqlite3.Connection, name: str, request_id: str, call: str) -> Release | None:
-    row = db.execute(
-        "SELECT call, released FROM reservations LEFT JOIN releases ON reservation = id "
-        "WHERE name = ? AND request_id = ?",
-        (name, request_id),
-    ).fetchone()
-    if row is None:
-        return None
-    if row[0] != call:
-        raise LedgerConflictError(f"request {request_id!r} was made before with other parameters")
-    if row[1] is None:
-        raise LedgerConflictError(
-            f"request {request_id!r} was charged before and no release is recorded: it is being "
-            "drawn, or was lost in a crash and stays charged; it is not drawn again"
-        )
-    return decode(row[1])
-
-
-def _text(call: Mapping[str, Any]) -> str:
-    return json.dumps(call, sort_keys=True)
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")

@@ -9,11 +9,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
-from dptopk._types import KBar, Method
-from dptopk._validate import integer
+from dptopk._types import Method
 from dptopk.accounting.compositions import basic
 from dptopk.budget.account import Account, ProcessAccount, check
-from dptopk.budget.calls import call_of, largest_k, steps_in
+from dptopk.budget.calls import Calls, call_of, largest_k, steps_in
 from dptopk.budget.terms import ACCOUNTINGS, Remaining, Spent, Terms
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts
@@ -26,7 +25,7 @@ from dptopk.rounding import up
 __all__ = ["Session"]
 
 
-class Session:
+class Session(Calls):
     """Many top-k queries, adaptively chosen, out of one (epsilon, delta).
 
     A call is charged the number of outcomes that came back, BOT included,
@@ -149,209 +148,6 @@ class Session:
         """
         terms, account = ledger.account(name)
         return cls.__new__(cls)._open(terms, account)
-
-    def limited_domain(
-        self,
-        counts: Counts,
-        *,
-        k: int | Literal["rest"],
-        k_bar: KBar = None,
-        max_items_per_user: int | None = None,
-        rng: Rng | None = None,
-        request_id: str | None = None,
-    ) -> Release:
-        """Pick up to k of the k_bar most frequent items, and pay for what comes back.
-
-        Parameters
-        ----------
-        counts : Histogram or array of integers, shape (d,)
-            Users per item, of a known or an unknown domain.
-        k : int or "rest"
-            How many items at most; "rest": as many as the session can still
-            pay, but not past k_bar or where the histogram was truncated.
-        k_bar, max_items_per_user, rng
-            As in `dptopk.limited_domain`. ``k_bar="private"`` costs one
-            outcome more, whatever comes back.
-        request_id : str, optional
-            For a session bound to a ledger: a request that has been made
-            before is neither drawn nor paid again; the recorded release comes
-            back. The counts are not compared, which would tell whether they
-            have changed: an id stands for one request of one histogram.
-
-        Returns
-        -------
-        Release
-            ``release.outcomes`` is what it was charged. Its cost is that of
-            the whole session, which holds for all releases of the session
-            together and is not to be added up.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or out of range, or the labels
-            are of a type that a ledger can't record; nothing is charged. Except
-            that where labels read off the data are of several types, one that
-            can't be recorded is an error only when it is picked, and the charge
-            stays.
-        BudgetError
-            If no call is left, or fewer outcomes than the call might cost;
-            nothing is charged or drawn.
-        LedgerConflictError
-            If `request_id` was used before with other parameters, or was charged
-            and has no release.
-        LedgerUnavailableError
-            If the ledger can't be read or written. Before the draw nothing has
-            been charged; after it the charge stays and nothing is released.
-        RandomnessError
-            If there is no secure source of random bits; nothing is charged.
-        """
-        call = call_of("limited_domain", k=k, k_bar=k_bar, max_items_per_user=max_items_per_user)
-        return self._run(call, counts, rng, request_id)
-
-    def peel(
-        self,
-        counts: Counts,
-        *,
-        k: int | Literal["rest"],
-        sensitivity: float = 1.0,
-        monotone: bool | None = None,
-        rng: Rng | None = None,
-        request_id: str | None = None,
-    ) -> Release:
-        """Pick k items over the full domain, at k outcomes of the session and no call.
-
-        Each pick is one bounded-range step (Durfee and Rogers 2019, Lemma 4.3)
-        and there is no threshold: so no delta, and no call is charged.
-
-        Parameters
-        ----------
-        counts, sensitivity, monotone, rng
-            As in `dptopk.peel`.
-        k : int or "rest"
-            How many items; "rest": as many as the session can still pay, or
-            all there are.
-        request_id : str, optional
-            As in `limited_domain`.
-
-        Returns
-        -------
-        Release
-            k items; the cost is that of the whole session.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
-            As in `limited_domain`.
-        UnknownDomainError
-            If the items were read off the data.
-
-        Examples
-        --------
-        >>> import dptopk as dp
-        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
-        >>> session.peel([3, 900, 700, 5], k=2).items
-        (1, 2)
-        >>> session.remaining
-        Remaining(outcomes=18, calls=5)
-        """
-        call = call_of("peel", k=k, sensitivity=sensitivity, monotone=monotone)
-        return self._run(call, counts, rng, request_id)
-
-    def joint(
-        self,
-        counts: Counts,
-        *,
-        k: int,
-        output: Literal["set", "sequence"] = "set",
-        sensitivity: float = 1.0,
-        monotone: bool | None = None,
-        rng: Rng | None = None,
-        request_id: str | None = None,
-    ) -> Release:
-        """Pick k items at once over the full domain, at one outcome of the session and no call.
-
-        The joint exponential mechanism is one bounded-range step, whatever k: as
-        accurate as its epsilon_step allows.
-
-        Parameters
-        ----------
-        counts, k, output, sensitivity, monotone, rng
-            As in `dptopk.joint`.
-        request_id : str, optional
-            As in `limited_domain`.
-
-        Returns
-        -------
-        Release
-            k items; the cost is that of the whole session.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
-            As in `limited_domain`.
-        UnknownDomainError
-            If the items were read off the data.
-
-        Examples
-        --------
-        >>> import dptopk as dp
-        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
-        >>> session.joint([3, 900, 700, 5], k=2).items
-        (1, 2)
-        >>> session.remaining
-        Remaining(outcomes=19, calls=5)
-        """
-        call = call_of(
-            "joint",
-            k=integer("k", k),
-            output=output,
-            sensitivity=sensitivity,
-            monotone=monotone,
-        )
-        return self._run(call, counts, rng, request_id)
-
-    def noisy_max(
-        self,
-        counts: Counts,
-        *,
-        largest: bool = True,
-        sensitivity: float = 1.0,
-        monotone: bool | None = None,
-        rng: Rng | None = None,
-        request_id: str | None = None,
-    ) -> Release:
-        """Pick the item with the largest or least noisy score, at one outcome and no call.
-
-        With Gumbel noise: a pick by other noise is not of bounded range.
-
-        Parameters
-        ----------
-        counts, largest, sensitivity, monotone, rng
-            As in `dptopk.noisy_max`.
-        request_id : str, optional
-            As in `limited_domain`.
-
-        Returns
-        -------
-        Release
-            One item; the cost is that of the whole session.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
-            As in `limited_domain`.
-        UnknownDomainError
-            If the items were read off the data.
-
-        Examples
-        --------
-        >>> import dptopk as dp
-        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
-        >>> session.noisy_max([30, 900, 700, 5], largest=False).items
-        (3,)
-        """
-        call = call_of("noisy_max", largest=largest, sensitivity=sensitivity, monotone=monotone)
-        return self._run(call, counts, rng, request_id)
 
     def check(
         self, mechanism: str, counts: Counts, *, request_id: str | None = None, **options: Any

@@ -1,0 +1,106 @@
+"""The total of a filter, of pure DP or in rho, and what is left of it."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from dptopk._validate import positive, probability
+from dptopk.accounting.compositions import epsilon_of_rho
+from dptopk.accounting.inverse import largest
+from dptopk.budget.exact import Exact, exact
+from dptopk.release import Cost
+from dptopk.rounding import down, up
+
+__all__ = ["Left", "Total", "rho_of"]
+
+PURE = "pure DP filter: epsilons add up (Rogers, Roth, Ullman and Vadhan 2016)"
+ZCDP = (
+    "zCDP filter (Feldman and Zrnic 2021): x - 1 - ln x, x = e/(exp(e) - 1), for an "
+    "e-bounded-range step (Harrison and Manurangsi 2025), converted by Canonne, Kamath and "
+    "Steinke 2020"
+)
+
+
+class Left(NamedTuple):
+    """What a filter has left, rounded down.
+
+    Attributes
+    ----------
+    epsilon : float
+        In pure DP; 0 for a filter that counts in rho.
+    rho : float
+        In zero-concentrated DP; 0 for a filter of pure DP.
+    delta : float
+        For thresholds.
+    """
+
+    epsilon: float
+    rho: float
+    delta: float
+
+
+class Total(NamedTuple):
+    """What a filter may spend.
+
+    Attributes
+    ----------
+    pure : bool
+        Whether epsilons of pure DP add up; otherwise rho does.
+    amount : Fraction
+        Of epsilon or of rho, exactly.
+    thresholds : Fraction
+        The part of delta that is for thresholds.
+    epsilon, delta, rho : float
+        What follows, rounded; rho is 0 in pure DP.
+    """
+
+    pure: bool
+    amount: Fraction
+    thresholds: Fraction
+    epsilon: float
+    delta: float
+    rho: float
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        epsilon: float | Exact | None,
+        rho: float | Exact | None,
+        delta: float | Exact,
+        delta_split: float | Exact,
+    ) -> Total:
+        """Check the arguments of a filter."""
+        if (epsilon is None) == (rho is None):
+            raise TypeError("give either epsilon or rho, the total, not both")
+        most = probability("delta", delta, zero=True)
+        probability("delta_split", delta_split, zero=False)
+        thresholds = exact(delta) * exact(delta_split)
+        composition = down(exact(delta) - thresholds)
+        if most > 0.0 and composition == 0.0:
+            raise ValueError(f"delta is too small to share, got {delta}")
+        if rho is not None:
+            least, amount = positive("rho", rho), exact(rho)
+            follows = epsilon_of_rho(up(amount), composition) if composition else math.inf
+            return cls(False, amount, thresholds, follows, most, least)
+        given = positive("epsilon", epsilon)
+        if most == 0.0:
+            return cls(True, exact(epsilon), thresholds, given, most, 0.0)
+        least = rho_of(given, composition)
+        return cls(False, Fraction(least), thresholds, given, most, least)
+
+    def cost(self, what: str) -> Cost:
+        """Return the whole total as a cost."""
+        theorem = PURE if self.pure else ZCDP
+        rho = None if self.pure else up(self.amount)
+        return Cost(self.epsilon, self.delta, f"{what}: {theorem}", rho)
+
+
+@lru_cache(maxsize=256)
+def rho_of(epsilon: float, delta: float) -> float:
+    """Return about the largest rho such that rho-zCDP is (epsilon, delta)-DP, rounded down."""
+    guess = epsilon * epsilon / (4 * (epsilon - math.log(delta)))
+    return largest(lambda rho: epsilon_of_rho(rho, delta), epsilon, max(guess, 1e-300), ulps=4)
