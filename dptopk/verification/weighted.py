@@ -19,6 +19,7 @@ from dptopk.reference import weighted as reference
 from dptopk.reference.noise import LAWS
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
+from dptopk.verification.draws import Public, at_least
 from dptopk.verification.privacy import Counts, Law
 from dptopk.verification.registry import Entry, SamplerCheck
 from dptopk.verification.users import (
@@ -86,15 +87,20 @@ def _histogram(sums: Iterable[int], labels: list[Any], norm: Any, *, known: bool
     )  # fmt: skip
 
 
-def _public(
-    counts: Counts, draws: int, seed: int, *, norm: str, k: int | None, known: bool
-) -> Iterator[tuple[int, ...]]:
+def _data(counts: Counts, *, norm: str, known: bool) -> Histogram:
     there = _there(counts, known=known)
-    h = _histogram((int(x) * ONE for x in there.values()), list(there), norm, known=known)
-    rng = SeededRng(seed)
+    sums = (int(x) * ONE for x in there.values())
+    return _histogram(sums, list(there), norm, known=known)
+
+
+def _public(*, norm: str, k: int | None, known: bool) -> Public:
     delta = 0.0 if known and norm == "l1" else DELTA
-    for _ in range(draws):
-        yield mechanism(h, k=k, epsilon=EPSILON, delta=delta, rng=rng).items
+    return Public(
+        partial(mechanism, k=k, epsilon=EPSILON, delta=delta),
+        lambda release: release.items,
+        partial(_data, norm=norm, known=known),
+        covers=at_least(EPSILON, delta),
+    )
 
 
 def _naive(
@@ -184,7 +190,7 @@ ENTRY = Entry(
         *(
             _sampler(
                 f"weighted(), {norm}, k={k}, {'known' if known else 'unknown'} domain",
-                partial(_public, norm=norm, k=k, known=known),
+                _public(norm=norm, k=k, known=known),
                 _law(norm, k, known=known),
                 sees=_law(norm, k, known=known, scale=0.95 * model_of(norm, 1, known=known).scale),
             )
