@@ -349,6 +349,23 @@ size_t dptk_paths_mod_scratch(size_t k);
 void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
                     uint64_t *residue);
 
+/* ---- subset.c: uniform subsets --------------------------------------------- */
+
+/* A uniform subset of m of the integers first, ..., first + n - 1, by Floyd's method.
+ *
+ *   rng      the words
+ *   first    the least
+ *   n        how many there are, below 2^53
+ *   m        how many to draw, at most n
+ *   scratch  dptk_subset_scratch(m) words
+ *   rank     out: m of them, in no order
+ *
+ * Words: for last = n - m, ..., n - 1 those of a uniform integer at in [0, last], unless
+ * last is 0; if at was drawn before, last stands for it. */
+size_t dptk_subset_scratch(size_t m);
+int dptk_subset(dptk_rng *rng, int64_t first, uint64_t n, size_t m, int64_t *scratch,
+                int64_t *rank);
+
 /* ---- joint.c: the joint exponential mechanism ---------------------------- */
 
 /* Scores by distinct value, descending: end[g] items score at least key[g]. */
@@ -413,6 +430,58 @@ int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int s
 int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale, int sequence,
                double error_factor, const dptk_joint_block *block, size_t blocks, double log_unit,
                int64_t *scratch, int64_t *rank);
+
+/* ---- canonical.c: the inverse-sensitivity mechanism ------------------------ */
+
+/* Sets that hold the ranks 0 .. row - 1 and not `row`, by thresholds: see canonical.c.
+ * row = k stands for the set of the k best ranks. */
+typedef struct dptk_canonical_block {
+    int64_t row;
+    int64_t first, last;    /* groups that the thresholds let in, at least and at most */
+    double log_size, error; /* logarithm of the envelope, its absolute error bound */
+    double log_excess;      /* of what may be in vain of it; -INFINITY: nothing */
+    uint64_t weight;        /* the envelope over that of all, in fixed point, rounded up */
+} dptk_canonical_block;
+
+/* How many blocks an envelope for k picks has at most, and its working memory. */
+size_t dptk_canonical_blocks(size_t k);
+size_t dptk_canonical_scratch(size_t k);
+
+/* The envelope. What it is follows from the scores and the scale, with no
+ * randomness: it changes the cost of a draw, never its law.
+ *
+ *   groups    the scores: fewer than 2^52, differences finite
+ *   k         how many to pick, 1 <= k <= end[n - 1]
+ *   scale     of a loss: 0 < scale finite
+ *   scratch   dptk_canonical_scratch(k) words
+ *   block     out: room for dptk_canonical_blocks(k)
+ *   blocks    out: how many there are
+ *   log_unit  out: the logarithm of what a weight of 2^60 stands for
+ *
+ * Cost: some tens of logarithms for each rank that may be missing. */
+void dptk_canonical_envelope(const dptk_groups *groups, size_t k, double scale, int64_t *scratch,
+                             dptk_canonical_block *block, size_t *blocks, double *log_unit);
+
+/* Ranks (0 the largest score) of a set of k items, drawn with probability proportional
+ * to exp(min(0, least score in the set - largest outside) / scale), in no order. Which
+ * of equal scores a rank stands for is free.
+ *
+ *   rng           the words
+ *   groups, k, scale
+ *                 as for dptk_canonical_envelope
+ *   error_factor  see above
+ *   block, blocks, log_unit
+ *                 the envelope
+ *   scratch       dptk_canonical_scratch(k) words
+ *   rank          out: k ranks
+ *
+ * Words: for each proposal those of a uniform integer (the block) and one to accept its
+ * weight; unless that fails or the set is that of the k best, those of a uniform subset;
+ * and unless its last rank is in the first group, one to accept the set.
+ * Returns DPTK_UNDECIDED if a decision cannot be certified in doubles. */
+int dptk_canonical(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
+                   double error_factor, const dptk_canonical_block *block, size_t blocks,
+                   double log_unit, int64_t *scratch, int64_t *rank);
 
 /* ---- items.c: from ranks to items ---------------------------------------- */
 

@@ -31,32 +31,25 @@ typedef struct joint {
     double scale;
     int sequence;
     int64_t *bound, *other; /* k each */
+    int64_t *taken;         /* by a subset; none for sequences */
     dptk_stair *stair;      /* k */
     double *paths;
 } joint;
 
 /* ---- the staircase of a tau ----------------------------------------------- */
 
-/* A score less one that is no larger: rounded for doubles, and for integers
- * past 2^53. Rounding keeps the order. */
-static double drop(const dptk_groups *g, int64_t key, int64_t lower)
-{
-    if (!g->real) return (double)((uint64_t)key - (uint64_t)lower);
-    return key_double(key) - key_double(lower);
-}
-
 /* How many items score at least key - tau, from group `at` on, which does. */
 static size_t groups_within(const dptk_groups *g, int64_t key, double tau, size_t at)
 {
     size_t step = 1, high;
-    while (at + step < g->n && drop(g, key, g->key[at + step]) <= tau) {
+    while (at + step < g->n && score_drop(g, key, g->key[at + step]) <= tau) {
         at += step;
         step *= 2;
     }
     high = at + step < g->n ? at + step : g->n; /* groups up to `at` are in, `high` is out */
     while (high - at > 1) {
         const size_t middle = at + (high - at) / 2;
-        if (drop(g, key, g->key[middle]) <= tau)
+        if (score_drop(g, key, g->key[middle]) <= tau)
             at = middle;
         else
             high = middle;
@@ -113,7 +106,7 @@ static double last_loss(const joint *j)
     const int64_t d = g->end[g->n - 1];
     size_t own = 0, low = 0;
     double last = 0.0;
-    if (j->sequence) return drop(g, g->key[0], g->key[g->n - 1]);
+    if (j->sequence) return score_drop(g, g->key[0], g->key[g->n - 1]);
     for (size_t i = 0; i < j->k; i++) {
         const int64_t rank = d - (int64_t)j->k + (int64_t)i;
         double loss;
@@ -126,7 +119,7 @@ static double last_loss(const joint *j)
             else
                 high = middle;
         }
-        loss = drop(g, g->key[own], g->key[low]);
+        loss = score_drop(g, g->key[own], g->key[low]);
         if (loss > last) last = loss;
     }
     return last;
@@ -208,12 +201,13 @@ static joint joint_of(const dptk_groups *groups, size_t k, double scale, int seq
     j.other = scratch + k;
     j.stair = (dptk_stair *)(void *)(scratch + 2 * k);
     j.paths = (double *)(void *)(scratch + 6 * k);
+    j.taken = scratch + 6 * k + dptk_paths_scratch(k, 1);
     return j;
 }
 
 size_t dptk_joint_scratch(size_t k, int sequence)
 {
-    return 6 * k + (sequence ? 0 : dptk_paths_scratch(k, 1));
+    return 6 * k + (sequence ? 0 : dptk_paths_scratch(k, 1) + dptk_subset_scratch(k));
 }
 
 /* A power of two past x, which is known to 2^-52. */
@@ -346,30 +340,6 @@ static int draw_tau(const joint *j, dptk_rng *rng, const dptk_joint_block *block
 
 /* ---- the set, or the sequence, under a staircase ------------------------------ */
 
-/* A uniform subset of m of the ranks [first, first + n), by Floyd's method. */
-static int subset(dptk_rng *rng, int64_t first, uint64_t n, size_t m, int64_t *rank)
-{
-    for (size_t i = 0; i < m; i++) {
-        const uint64_t last = n - m + i;
-        uint64_t at;
-        int64_t chosen;
-        int status = DPTK_OK;
-        if (last)
-            status = next_below(rng, last + 1, &at);
-        else
-            at = 0;
-        if (status != DPTK_OK) return status;
-        chosen = first + (int64_t)at;
-        for (size_t q = 0; q < i; q++)
-            if (rank[q] == chosen) {
-                chosen = first + (int64_t)last;
-                break;
-            }
-        rank[i] = chosen;
-    }
-    return DPTK_OK;
-}
-
 /* How many of `taken` numbers were placed below the stair's foot: i with a
  * chance proportional to row[i] t[taken - i]. */
 static int share(dptk_rng *rng, const double *row, const double *t, size_t from, size_t taken,
@@ -415,9 +385,9 @@ static int draw_set(const joint *j, dptk_rng *rng, double error_factor, int64_t 
             status = share(rng, row, t, from, taken, error, &below);
         }
         if (status == DPTK_OK && below < taken)
-            status = subset(rng, foot + (int64_t)below,
-                            (uint64_t)(stair->height - foot) + (taken - below) - 1, taken - below,
-                            rank + below);
+            status = dptk_subset(rng, foot + (int64_t)below,
+                                 (uint64_t)(stair->height - foot) + (taken - below) - 1,
+                                 taken - below, j->taken, rank + below);
         taken = below;
     }
     return status;

@@ -27,6 +27,14 @@ static inline double key_double(int64_t key)
     return value;
 }
 
+/* A score less one that is no larger: rounded for doubles, and for integers past
+ * 2^53. Rounding keeps the order. */
+static inline double score_drop(const dptk_groups *g, int64_t key, int64_t lower)
+{
+    if (!g->real) return (double)((uint64_t)key - (uint64_t)lower);
+    return key_double(key) - key_double(lower);
+}
+
 static inline int next_word(dptk_rng *rng, uint64_t *word)
 {
     if (rng->next == rng->end) {

@@ -129,6 +129,21 @@ cdef extern from "dptk.h" nogil:
                    int sequence, double error_factor, const dptk_joint_block *block,
                    size_t blocks, double log_unit, int64_t *scratch, int64_t *rank) nogil
 
+    # ---- canonical.c
+    ctypedef struct dptk_canonical_block:
+        int64_t row
+        int64_t first
+        int64_t last
+        uint64_t weight
+    size_t dptk_canonical_blocks(size_t k)
+    size_t dptk_canonical_scratch(size_t k)
+    void dptk_canonical_envelope(const dptk_groups *groups, size_t k, double scale,
+                                 int64_t *scratch, dptk_canonical_block *block, size_t *blocks,
+                                 double *log_unit) nogil
+    int dptk_canonical(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
+                       double error_factor, const dptk_canonical_block *block, size_t blocks,
+                       double log_unit, int64_t *scratch, int64_t *rank) nogil
+
     # ---- items.c
     size_t dptk_items_scratch(size_t k)
     int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups,

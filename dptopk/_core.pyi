@@ -104,6 +104,19 @@ class Joint:
     def envelope(self) -> tuple[list[tuple[float, float, int, bool]], float] | None: ...
     def draw(self, source: Source) -> npt.NDArray[np.int64] | None: ...
 
+# ---- canonical.c
+class Canonical:
+    def __new__(
+        cls,
+        key: npt.NDArray[np.int64],
+        end: npt.NDArray[np.int64],
+        k: int,
+        scale: float,
+        real: bool,
+    ) -> Canonical: ...
+    def envelope(self) -> tuple[list[tuple[int, int, int, int]], float]: ...
+    def draw(self, source: Source) -> npt.NDArray[np.int64] | None: ...
+
 # ---- items.c
 def items(
     source: Source,

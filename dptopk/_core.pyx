@@ -685,6 +685,62 @@ cdef class Joint:
                 return ranks if status == DPTK_OK else None
 
 
+# ---- canonical.c
+
+
+cdef class Canonical:
+    """The envelope of one call, and its working memory."""
+
+    cdef dptk_groups groups
+    cdef const int64_t[::1] key, end
+    cdef dptk_canonical_block *block
+    cdef int64_t *scratch
+    cdef size_t k, blocks
+    cdef double scale, log_unit
+
+    def __cinit__(self, const int64_t[::1] key, const int64_t[::1] end, size_t k, double scale,
+                  bint real):
+        self.key, self.end = key, end  # kept alive
+        self.groups.key = &key[0]
+        self.groups.end = &end[0]
+        self.groups.n = key.shape[0]
+        self.groups.real = real
+        self.k, self.scale = k, scale
+        self.scratch = scratch_words(dptk_canonical_scratch(k))
+        self.block = <dptk_canonical_block *>malloc(
+            dptk_canonical_blocks(k) * sizeof(dptk_canonical_block))
+        if self.block == NULL:
+            raise MemoryError
+        with nogil:
+            dptk_canonical_envelope(&self.groups, k, scale, self.scratch, self.block,
+                                    &self.blocks, &self.log_unit)
+
+    def __dealloc__(self):
+        free(self.block)
+        free(self.scratch)
+
+    def envelope(self):
+        """([(row, first, last, weight), ...], log_unit)."""
+        cdef size_t i
+        return [(self.block[i].row, self.block[i].first, self.block[i].last,
+                 self.block[i].weight) for i in range(self.blocks)], self.log_unit
+
+    def draw(self, Source source):
+        """The ranks, or None if undecided."""
+        cdef int status
+        cdef double factor = error_factor
+        cdef int64_t[::1] rank
+        ranks = np.empty(self.k, dtype=np.int64)
+        rank = ranks
+        while True:
+            with nogil:
+                status = dptk_canonical(source.rng, &self.groups, self.k, self.scale, factor,
+                                        self.block, self.blocks, self.log_unit, self.scratch,
+                                        &rank[0])
+            if not again(source, status):
+                return ranks if status == DPTK_OK else None
+
+
 # ---- items.c
 
 
