@@ -17,6 +17,7 @@ import rich.console
 import rich.table
 
 from benchmarks import (
+    bench_canonical,
     bench_compare,
     bench_cut,
     bench_framework,
@@ -38,6 +39,7 @@ BENCHES = {
     "thresholds": bench_thresholds,
     "framework": bench_framework,
     "joint": bench_joint,
+    "canonical": bench_canonical,
     "compare": bench_compare,
     "ranking": bench_ranking,
     "session": bench_session,

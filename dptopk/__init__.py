@@ -29,12 +29,14 @@ from dptopk.errors import (
 )
 from dptopk.framework import (
     restricted,
+    restricted_canonical,
     restricted_gumbel,
     restricted_normal,
     restricted_oneshot,
     restricted_permute_and_flip,
 )
 from dptopk.histogram import Histogram
+from dptopk.mechanisms.canonical import canonical
 from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.joint import count_sets, joint
 from dptopk.mechanisms.limited_domain import limited_domain
@@ -90,6 +92,7 @@ __all__ = [
     "UnknownDomainError",
     "accounting",
     "argtopk",
+    "canonical",
     "count_sets",
     "gamma",
     "joint",
@@ -105,6 +108,7 @@ __all__ = [
     "rank_pairs",
     "ranking",
     "restricted",
+    "restricted_canonical",
     "restricted_gumbel",
     "restricted_normal",
     "restricted_oneshot",

@@ -134,6 +134,8 @@ cdef extern from "dptk.h" nogil:
         int64_t row
         int64_t first
         int64_t last
+        double log_size
+        double error
         uint64_t weight
     size_t dptk_canonical_blocks(size_t k)
     size_t dptk_canonical_scratch(size_t k)

@@ -725,6 +725,11 @@ cdef class Canonical:
         return [(self.block[i].row, self.block[i].first, self.block[i].last,
                  self.block[i].weight) for i in range(self.blocks)], self.log_unit
 
+    def sizes(self):
+        """[(logarithm, error bound), ...] of what the blocks may let in: for the tests."""
+        cdef size_t i
+        return [(self.block[i].log_size, self.block[i].error) for i in range(self.blocks)]
+
     def draw(self, Source source):
         """The ranks, or None if undecided."""
         cdef int status

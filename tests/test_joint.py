@@ -9,6 +9,7 @@ import pytest
 
 import dptopk as dp
 from dptopk import SeededRng, _core
+from dptopk.mechanisms import _groups
 from dptopk.mechanisms import joint as module
 from dptopk.reference import joint as exact
 from dptopk.reference.race import Tape
@@ -148,7 +149,7 @@ def test_all_of_a_group_that_the_head_cuts():
 
 def test_items_of_a_group_are_uniform(monkeypatch):
     """A group that the head cuts in two: its last items as likely as any other."""
-    monkeypatch.setattr(module, "DEEP", 0)
+    monkeypatch.setattr(_groups, "DEEP", 0)
     counts = np.array([9] * 3 + [5] * 1200 + [1] * 2797)
     h = dp.Histogram(counts)
     assert h.head(1024)[0].size == 1024

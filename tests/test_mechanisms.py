@@ -100,7 +100,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, TypeError, "largest must be True or False, got str", largest="no")
-            for m in FULL_DOMAIN if m not in ("peel", "joint")
+            for m in FULL_DOMAIN if m not in ("peel", "joint", "canonical")
         ),
         *(
             case(m, ValueError, "counts must hold at least one item", counts=[])
@@ -113,7 +113,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8)
-            for m in (*PURE_TOO, "gamma", "joint")
+            for m in (*PURE_TOO, "gamma", "joint", "canonical")
         ),
         *(
             case(m, ValueError, r"delta must be in \[0, 1\), got " + str(bad), delta=bad)
@@ -145,7 +145,7 @@ def case(mechanism, error, message, **changes):
         ),
         *(
             case(m, ValueError, f"{m} needs all counts", counts=dp.Histogram(COUNTS).truncate(3))
-            for m in FULL_DOMAIN if m != "joint"
+            for m in FULL_DOMAIN if m not in ("joint", "canonical")
         ),
         case("noisy_max", ValueError, "noise must be one of .*, laplace, got 'pink'", noise="pink"),
         case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
@@ -199,8 +199,13 @@ def case(mechanism, error, message, **changes):
         case("joint", ValueError, "output must be one of set, sequence, got 'list'",
              output="list"),
         case("joint", TypeError, "output must be a string, got int", output=2),
-        case("joint", ValueError, r"counts must lie within 2\*\*1000 of each other",
-             counts=[1e308, -1e308]),
+        *(
+            case(m, ValueError, r"counts must lie within 2\*\*1000 of each other",
+                 counts=[1e308, -1e308])
+            for m in ("joint", "canonical")
+        ),
+        case("canonical", ValueError, "k must be at most the number of items, 7; got 8", k=8,
+             counts=dp.Histogram(COUNTS).truncate(3)),
         case("gamma", ValueError, "epsilon is too small for so many items", epsilon=1e-20),
         case("permute_and_flip", ValueError,
              "method must be one of basic, advanced, optimal, got 'zcdp': it needs bounded-range",

@@ -102,7 +102,7 @@ def test_options_say_nothing_of_the_counts(options):
 
 
 def test_by_name_or_by_function():
-    for name in ("peel", "oneshot", "permute_and_flip"):
+    for name in ("peel", "oneshot", "permute_and_flip", "canonical"):
         function = getattr(dp, name)
         one, other = (
             dp.restricted(m, COUNTS, k=3, **BUDGET, rng=dp.SeededRng(2)) for m in (name, function)
@@ -142,6 +142,19 @@ def test_a_set_comes_out_as_one():
         "oneshot", COUNTS, k=3, **BUDGET, options={"noise": "gaussian", "max_items_per_user": 4}
     )
     assert gaussian.parameters["mechanism_delta"] == 5e-7
+
+
+def test_canonical_by_its_own_name():
+    release = dp.restricted_canonical(COUNTS, k=3, k_bar=5, **BUDGET)
+    assert release.items == (1, 2, 4)
+    assert not release.ordered
+    assert release.mechanism == "restricted(canonical)"
+    assert release.parameters["mechanism_delta"] == 0.0
+    orders = {
+        dp.restricted_canonical(ROWS, k=3, **BUDGET, rng=dp.SeededRng(seed)).labels
+        for seed in range(80)
+    }
+    assert len(orders) == 6  # one is missed with chance 3e-6
 
 
 def test_permute_and_flip_by_its_own_name():

@@ -229,6 +229,49 @@ class Calls:
         )
         return self._run(call, counts, rng, request_id)
 
+    def canonical(
+        self,
+        counts: Counts,
+        *,
+        k: int,
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+        request_id: str | None = None,
+    ) -> Release:
+        """Pick a set of k items over the full domain, at one outcome of the session and no call.
+
+        Parameters
+        ----------
+        counts, k, sensitivity, monotone, rng
+            As in `dptopk.canonical`.
+        request_id : str, optional
+            As in `limited_domain`.
+
+        Returns
+        -------
+        Release
+            A set of k items; the cost is that of the whole session.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, LedgerError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
+        >>> session.canonical([3, 900, 700, 5], k=2).items
+        (1, 2)
+        >>> session.remaining
+        Remaining(outcomes=19, calls=5)
+        """
+        call = call_of("canonical", k=integer("k", k), sensitivity=sensitivity, monotone=monotone)
+        return self._run(call, counts, rng, request_id)
+
     def noisy_max(
         self,
         counts: Counts,

@@ -33,6 +33,7 @@ from dptopk.budget.total import Left, Total
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts
 from dptopk.mechanisms._plan import Steps
+from dptopk.mechanisms.canonical import steps_canonical
 from dptopk.mechanisms.joint import steps_joint
 from dptopk.mechanisms.limited_domain import steps_limited_domain
 from dptopk.mechanisms.noisy_max import steps_noisy_max
@@ -255,6 +256,40 @@ class Filter:
             If the items were read off the data.
         """
         steps = steps_joint(counts, k=k, output=output, sensitivity=sensitivity, monotone=monotone)
+        return self._run(steps, epsilon_step, Fraction(0), rng)
+
+    def canonical(
+        self,
+        counts: Counts,
+        *,
+        k: int,
+        epsilon_step: Any,
+        sensitivity: float = 1.0,
+        monotone: bool | None = None,
+        rng: Rng | None = None,
+    ) -> Release:
+        """Pick a set of k items over the full domain: one bounded-range step, whatever k.
+
+        Parameters
+        ----------
+        counts, k, sensitivity, monotone, rng
+            As in `dptopk.canonical`.
+        epsilon_step : float, Decimal or Fraction
+            Its epsilon.
+
+        Returns
+        -------
+        Release
+            Its cost is that of the whole filter, once for all its calls.
+
+        Raises
+        ------
+        TypeError, ValueError, BudgetError, RandomnessError
+            As in `limited_domain`.
+        UnknownDomainError
+            If the items were read off the data.
+        """
+        steps = steps_canonical(counts, k=k, sensitivity=sensitivity, monotone=monotone)
         return self._run(steps, epsilon_step, Fraction(0), rng)
 
     def noisy_max(

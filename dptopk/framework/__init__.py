@@ -6,6 +6,7 @@ ready.py     four of ours, ready to call
 """
 
 from dptopk.framework.ready import (
+    restricted_canonical,
     restricted_gumbel,
     restricted_normal,
     restricted_oneshot,
@@ -15,6 +16,7 @@ from dptopk.framework.restrict import restricted
 
 __all__ = [
     "restricted",
+    "restricted_canonical",
     "restricted_gumbel",
     "restricted_normal",
     "restricted_oneshot",

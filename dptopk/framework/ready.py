@@ -1,4 +1,4 @@
-"""Four mechanisms of ours by way of `restricted`, ready to call."""
+"""Mechanisms of ours by way of `restricted`, ready to call."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from dptopk.rng import Rng
 from dptopk.rounding import difference_down
 
 __all__ = [
+    "plan_restricted_canonical",
     "plan_restricted_gumbel",
     "plan_restricted_normal",
     "plan_restricted_oneshot",
     "plan_restricted_permute_and_flip",
+    "restricted_canonical",
     "restricted_gumbel",
     "restricted_normal",
     "restricted_oneshot",
@@ -148,6 +150,60 @@ def plan_restricted_oneshot(
     """Check a call of `restricted_oneshot`; arguments as there."""
     options: Options = {"noise": noise, "max_items_per_user": max_items_per_user}
     return plan_restricted("oneshot", counts, options=options, **more)
+
+
+def restricted_canonical(
+    counts: Counts,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    mechanism_epsilon: float | None = None,
+    mechanism_delta: float | None = None,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
+) -> Release:
+    """Pick a set of up to k items among the top k_bar: `canonical` by way of `restricted`.
+
+    Parameters
+    ----------
+    counts, k, epsilon, delta, k_bar, mechanism_epsilon, mechanism_delta, bound, rng
+        As in `restricted`.
+
+    Returns
+    -------
+    Release
+        Unordered: the set is tested in an order drawn at random.
+
+    Notes
+    -----
+    **Guarantee**: (epsilon, delta)-DP, that of `restricted`. The picks are pure DP, and all
+    of delta goes to the tests.
+
+    Examples
+    --------
+    >>> import dptopk as dp
+    >>> r = dp.restricted_canonical([3, 900, 700, 5], k=2, k_bar=3, epsilon=1.0, delta=1e-6)
+    >>> r.items, r.ordered
+    ((1, 2), False)
+    """
+    plan = plan_restricted_canonical(
+        counts,
+        k=k,
+        epsilon=epsilon,
+        delta=delta,
+        k_bar=k_bar,
+        mechanism_epsilon=mechanism_epsilon,
+        mechanism_delta=mechanism_delta,
+        bound=bound,
+    )
+    return plan.draw(rng)
+
+
+def plan_restricted_canonical(counts: Counts, **more: Any) -> Plan:
+    """Check a call of `restricted_canonical`; arguments as there."""
+    return plan_restricted("canonical", counts, **more)
 
 
 def restricted_permute_and_flip(

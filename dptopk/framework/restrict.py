@@ -54,7 +54,8 @@ def default_split(k: int, epsilon: float, delta: float) -> float:
 
 
 def restricted(
-    mechanism: Literal["peel", "oneshot", "permute_and_flip", "normal"] | Callable[..., Any],
+    mechanism: Literal["peel", "oneshot", "permute_and_flip", "canonical", "normal"]
+    | Callable[..., Any],
     counts: Counts,
     *,
     k: int,
@@ -79,7 +80,7 @@ def restricted(
     ----------
     mechanism : str or callable
         One of our mechanisms by name ("peel", "oneshot", "permute_and_flip",
-        "normal") or function, or a callable of yours ``(Histogram, k) -> picks``:
+        "canonical", "normal") or function, or a callable of yours ``(Histogram, k) -> picks``:
         see Notes.
     counts : Histogram or array of integers, shape (d,)
         Users per item, full or truncated, of a known or an unknown domain.
@@ -184,7 +185,8 @@ def restricted(
 
 
 def plan_restricted(
-    mechanism: Literal["peel", "oneshot", "permute_and_flip", "normal"] | Callable[..., Any],
+    mechanism: Literal["peel", "oneshot", "permute_and_flip", "canonical", "normal"]
+    | Callable[..., Any],
     counts: Counts,
     *,
     k: int,

@@ -18,6 +18,7 @@ from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import composition, scale_of
 from dptopk.mechanisms._plan import Plan, plan_of
 from dptopk.mechanisms._select import scores_over, select
+from dptopk.mechanisms.canonical import canonical
 from dptopk.mechanisms.oneshot import noise_for, oneshot
 from dptopk.mechanisms.peel import THEOREM as GUMBEL_THEOREM
 from dptopk.mechanisms.peel import peel
@@ -97,6 +98,7 @@ FUNCTIONS: dict[str, Callable[..., Release]] = {
     "peel": peel,
     "oneshot": oneshot,
     "permute_and_flip": permute_and_flip,
+    "canonical": canonical,
 }
 OURS: dict[str, Callable[..., Plan]] = {
     **{name: plan_of(function) for name, function in FUNCTIONS.items()},

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from fractions import Fraction
+from functools import partial
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from dptopk import _core
-from dptopk._counts import head_size
-from dptopk._validate import boolean, choice, integer, positive
-from dptopk.histogram import Counts, Histogram, known_histogram
+from dptopk._validate import choice, integer, positive
+from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._groups import Field, field_of
 from dptopk.mechanisms._plan import Plan, Steps
-from dptopk.mechanisms._select import scores_of, scores_over
 from dptopk.release import Cost, Release
-from dptopk.rng import Rng, acquire, release
+from dptopk.rng import Rng
 
 __all__ = ["MOST", "count_sets", "joint", "plan_joint", "steps_joint"]
 
 THEOREM = "exponential mechanism; Gillenwater et al. 2022, Theorem 8"
 MOST = 1000  # items in a set: what doubles carry
-DEEP = 1 << 15  # how far down a head is put in order, once a pick has come from below it
 
 
 def joint(
@@ -136,7 +134,7 @@ def steps_joint(
     k = integer("k", k)
     output = choice("output", output, ("set", "sequence"))
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
-    field = _field(counts, k=k, monotone=monotone)
+    field = field_of(counts, "joint", k=k, monotone=monotone)
     if output == "set" and k > MOST:
         raise ValueError(
             f"k must be at most {MOST:,} for a set, got {k}: the numbers of sets are past doubles; "
@@ -148,14 +146,8 @@ def steps_joint(
         scale = scale_of(step, distance)
 
         def draw(rng: Rng | None) -> Release:
-            source = acquire(rng)
-            try:
-                ranks = _ranks(field, source, k=k, scale=scale, output=output)
-                source.begin()  # the ranks' words are done with
-                picks = field.items(source, ranks)
-                private = source.private
-            finally:
-                release(source)
+            ranks = partial(_ranks, field, k=k, scale=scale, output=output)
+            picks, private = field.picks(ranks, rng)
             if output == "set":
                 picks.sort()
             return Release(
@@ -222,111 +214,14 @@ def count_sets(counts: Counts, *, k: int, tau: Any) -> int:
     loss: Any = tau if isinstance(tau, (int, Fraction)) else float(tau)
     if not 0 <= loss < math.inf:
         raise ValueError(f"tau must be a finite number >= 0, got {tau}")
-    field = _field(counts, k=k, monotone=None)
+    field = field_of(counts, "joint", k=k, monotone=None)
     from dptopk.reference import joint as exact
     from dptopk.reference.paths import count
 
     return count(exact.staircase(field.values, field.ends.tolist(), k=k, tau=Fraction(loss)))
 
 
-class _Field(NamedTuple):
-    """Scores by distinct value, and how to get from ranks to items.
-
-    keys : int64 array, descending, shape (groups,); see dptk_keys in csrc/dptk.h
-    ends : int64 array: how many items score at least each
-    """
-
-    keys: np.ndarray
-    ends: np.ndarray
-    real: bool
-    monotone: bool
-    items: Callable[[_core.Source, np.ndarray], np.ndarray]
-    histogram: Histogram | None
-
-    @property
-    def n_items(self) -> int:
-        """How many items there are."""
-        return int(self.ends[-1])
-
-    @property
-    def values(self) -> Sequence[Any]:
-        """The distinct scores, for exact arithmetic."""
-        return scores_of(self.keys, self.real)
-
-    def labels_of(self, items: np.ndarray) -> tuple[Any, ...] | None:
-        """Return the labels of some items, or None if there are none."""
-        return None if self.histogram is None else self.histogram.labels_of(items)
-
-
-def _field(counts: Any, *, k: int, monotone: bool | None) -> _Field:
-    if isinstance(counts, Histogram) and counts.is_truncated:
-        monotone = True if monotone is None else boolean("monotone", monotone)
-        h = known_histogram(counts, "joint", truncated=True)
-        return _truncated(h, k, monotone) if h.tail is None else _of_histogram(h, k, monotone)
-    scores = scores_over(counts, "joint", monotone=monotone, k=k)
-    if scores.histogram is not None and scores.column is None:
-        return _of_histogram(scores.histogram, k, scores.monotone)
-    column = scores.column
-    assert column is not None
-    keys, order, _ = _core.cut(column, column.size)
-    real = column.dtype.kind == "f"
-    if real and not (scores_of(keys[:1], True)[0] - scores_of(keys[-1:], True)[0] < 2.0**1000):
-        raise ValueError("counts must lie within 2**1000 of each other")
-    keys, ends = _runs(keys, np.ones(keys.size, np.int64))
-
-    def items(source: _core.Source, ranks: np.ndarray) -> np.ndarray:
-        return order[ranks]
-
-    return _Field(keys, ends, real, scores.monotone, items, scores.histogram)
-
-
-def _of_histogram(h: Histogram, k: int, monotone: bool) -> _Field:
-    _check_k(k, len(h))
-    head = h.head(head_size(len(h), 1))[1]  # here, for a bad count is an error at the door
-    keys, ends = h.groups[0], h.group_ends
-
-    def items(source: _core.Source, ranks: np.ndarray) -> np.ndarray:
-        deepest = int(ranks.max())
-        if deepest < head.size:
-            return head[ranks]
-        deep = h.head(min(DEEP, len(h)))[1] if deepest < DEEP else head
-        return _core.items(source, ranks, keys, ends, deep, h.tail)
-
-    return _Field(keys, ends, False, monotone, items, h)
-
-
-def _truncated(h: Histogram, k: int, monotone: bool) -> _Field:
-    """Take what was left out for as large as it can be; those items are all alike."""
-    kept, head, next_count = h.cut(h.k_bar or 0)
-    n_items = h.n_items or 0
-    _check_k(k, n_items)
-    sizes = np.append(np.ones(kept.size, np.int64), n_items - kept.size)
-    keys, ends = _runs(np.append(kept, next_count), sizes)
-    # The r-th item that is not in the head: as many more as head items come before it.
-    jumps = np.sort(head) - np.arange(head.size)
-
-    def items(source: _core.Source, ranks: np.ndarray) -> np.ndarray:
-        picks = ranks - head.size
-        past = picks >= 0
-        picks[past] += np.searchsorted(jumps, picks[past], side="right")
-        picks[~past] = head[ranks[~past]]
-        return picks
-
-    return _Field(keys, ends, False, monotone, items, h)
-
-
-def _check_k(k: int, n_items: int) -> None:
-    if k > n_items:
-        raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")
-
-
-def _runs(keys: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return distinct keys of a descending array, and how many items come up to each."""
-    last = np.append(keys[1:] != keys[:-1], True).nonzero()[0]
-    return keys[last], np.cumsum(sizes)[last]
-
-
-def _ranks(field: _Field, source: _core.Source, *, k: int, scale: float, output: str) -> np.ndarray:
+def _ranks(field: Field, source: _core.Source, *, k: int, scale: float, output: str) -> np.ndarray:
     """Draw ranks; exactly, on the same words, where doubles can't decide."""
     drawing = _core.Joint(field.keys, field.ends, k, scale, output == "sequence", field.real)
     ranks = drawing.draw(source)

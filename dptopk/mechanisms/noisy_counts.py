@@ -92,9 +92,9 @@ def noisy_counts(
     delta, where Laplace noise is chosen since few of the k items came out.
 
     An item that a full histogram of an unknown domain does not have counts 0.
-    Other releases by truncated counts hold kept items only, those of `joint` any:
-    it needs all counts here. An item that was not kept is an error, which tells as
-    much: never offer others' releases.
+    Other releases by truncated counts hold kept items only, those of `joint` and
+    `canonical` any: they need all counts here. An item that was not kept is an error,
+    which tells as much: never offer others' releases.
 
     Examples
     --------
@@ -195,9 +195,12 @@ def _counts_of(release: Release, h: Histogram) -> np.ndarray:
             raise other
         return _counts_by_label(release.items, h, other)
     items = release.indices
-    if release.mechanism == "joint" and h.known_domain and h.tail is None:
+    if release.mechanism in ("joint", "canonical") and h.known_domain and h.tail is None:
         # It picks what was left out too: an error then and only then would tell the data.
-        raise ValueError("counts of what joint picked need all counts: this histogram is truncated")
+        raise ValueError(
+            f"counts of what {release.mechanism} picked need all counts: "
+            "this histogram is truncated"
+        )
     if not h.known_domain or (
         items.size and not 0 <= items.min() <= items.max() < (h.n_items or 0)
     ):

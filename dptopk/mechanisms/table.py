@@ -100,6 +100,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "restricted": _RESTRICTED._replace(order="either", command=False, options=()),
     "restricted_gumbel": _RESTRICTED,
     "restricted_permute_and_flip": _RESTRICTED,
+    "restricted_canonical": _RESTRICTED._replace(order="set"),
     "restricted_oneshot": _RESTRICTED._replace(
         order="set",
         noises=("exponential", "laplace", "gaussian"),
@@ -128,6 +129,7 @@ MECHANISMS: dict[str, Mechanism] = {
         command=False,  # it is peel or permute_and_flip with k = 1
         bounded_range=True,
     ),
+    "canonical": Mechanism("known", "set", "none", scores=True, bounded_range=True),
     "joint": Mechanism("known", "either", "none", scores=True, bounded_range=True),
     "gamma": Mechanism("known", "ordered", "none", no_session=_NOT_BOUNDED_RANGE),
     "weighted": Mechanism(

@@ -23,6 +23,7 @@ from mpmath import libmp
 from dptopk.reference.interval import Interval
 from dptopk.reference.paths import count, rows
 from dptopk.reference.race import Exponential, Tape
+from dptopk.reference.subset import subset
 
 __all__ = ["Block", "envelope", "law", "naive_sample", "paper_law", "sample", "staircase"]
 
@@ -362,7 +363,7 @@ def _set_under(tape: Tape, bound: Sequence[int]) -> list[int]:
             below = placed + _share(tape, parts)
         if below < taken:
             first, n = foot + below, gap + (taken - below) - 1
-            ranks[below:taken] = _subset(tape, first, n, taken - below)
+            ranks[below:taken] = subset(tape, first, n, taken - below)
         taken = below
     return ranks
 
@@ -379,15 +380,6 @@ def _share(tape: Tape, parts: Sequence[int]) -> int:
         if (word + 1) * total <= so_far << (64 * words):
             return i
         word, words = (word << 64) + tape.further(), words + 1
-
-
-def _subset(tape: Tape, first: int, n: int, m: int) -> list[int]:
-    """Draw a uniform subset of m of first, ..., first + n - 1, by Floyd's method."""
-    ranks: list[int] = []
-    for last in range(n - m, n):
-        at = first + (tape.below(last + 1) if last else 0)
-        ranks.append(first + last if at in ranks else at)
-    return ranks
 
 
 def _sequence_under(tape: Tape, bound: Sequence[int]) -> list[int]:

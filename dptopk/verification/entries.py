@@ -1,6 +1,7 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
 from dptopk.verification import (
+    canonical,
     gamma,
     joint,
     limited_domain,
@@ -32,6 +33,7 @@ ENTRIES: dict[str, Entry] = {
         oneshot.ENTRY,
         gamma.ENTRY,
         joint.ENTRY,
+        canonical.ENTRY,
         sparse_vector.ENTRY,
         stable_release.ENTRY,
         top_stable.ENTRY,

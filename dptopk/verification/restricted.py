@@ -15,7 +15,7 @@ from dptopk.accounting.stability import stability_threshold
 from dptopk.framework.restrict import restricted as mechanism
 from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import scale_of
-from dptopk.reference import noise, peel, permute_and_flip, restricted
+from dptopk.reference import canonical, noise, peel, permute_and_flip, restricted
 from dptopk.reference.limited_domain import BOT, Outcome
 from dptopk.release import Release
 from dptopk.rng import TapeRng
@@ -51,6 +51,11 @@ def _oneshot(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
 
 def _flip(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
     return permute_and_flip.law(counts, k=k, scale=1 / EPSILON_STEP)
+
+
+def _canonical(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
+    """Pick a set by inverse sensitivity, 2 EPSILON_STEP-DP, put in an order drawn at random."""
+    return restricted.in_random_order(canonical.law(counts, k=k, scale=1 / EPSILON_STEP))
 
 
 def _normal(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
@@ -410,6 +415,13 @@ ENTRY = Entry(
             _public(of="oneshot", options={"noise": "exponential"}),
             _as_sets(_law(partial(_oneshot, k=2), 2, 3, known=True)),
             seed=48,
+            draws=FEW_DRAWS,
+        ),
+        _sampler(
+            "restricted(canonical)",
+            partial(_public, of="canonical"),
+            _as_sets(_law(partial(_canonical, k=2), 2, 3, known=True)),
+            seed=51,
             draws=FEW_DRAWS,
         ),
         _sampler(

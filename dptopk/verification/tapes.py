@@ -13,7 +13,7 @@ from dptopk.reference.race import Tape
 from dptopk.rng import TapeRng
 from dptopk.verification.registry import TapeCheck
 
-WORDS = 512
+WORDS = 1024
 LEVELS = ("portable", "AVX2", "AVX-512")
 
 # A tape is a seed, from which follow the words and the histogram they serve.

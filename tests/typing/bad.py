@@ -26,6 +26,7 @@ dp.oneshot(H, k=2, epsilon=1.0, noise="lapalce")  # refused
 dp.oneshot(H, k=2, epsilon=1.0, method="aproximate")  # refused
 dp.noisy_max(H, epsilon=1.0, noise="gaussian")  # refused
 dp.joint(H, k=2, epsilon=1.0, output="list")  # refused
+dp.canonical(H, k=2, epsilon=1.0, output="set")  # refused
 dp.top_stable(H, k=2, epsilon=1.0, delta=1e-6, bound="papre")  # refused
 dp.restricted("peal", H, k=2, epsilon=1.0, delta=1e-6)  # refused
 dp.restricted("peel", H, k=2, epsilon=1.0, delta=1e-6, options={"metod": "best"})  # refused
