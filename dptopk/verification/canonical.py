@@ -87,13 +87,6 @@ def _truncated(counts: Counts, *, k: int, k_bar: int, left: int | None = None) -
     return _law(k)(tuple(c if item in kept else least for item, c in enumerate(counts)))
 
 
-def _by_the_sum(counts: Counts, *, k: int) -> Mapping[Any, float]:
-    """Weigh sets by all that they lose, which one user moves by up to k."""
-    best = sum(sorted(counts, reverse=True)[:k])
-    weights = {s: math.exp(-(best - sum(counts[i] for i in s)) / SCALE) for s in _law(k)(counts)}
-    return {s: weight / math.fsum(weights.values()) for s, weight in weights.items()}
-
-
 @dataclass(frozen=True)
 class RangeCheck:
     """One bounded-range step: the losses of a pair of neighbours lie within epsilon of each other.
@@ -259,7 +252,6 @@ ENTRY = Entry(
             _law(2), max_count=2, monotone=False,
         ),
         RangeCheck("one step at 9/10 of the scale", _law(2, scale=0.9 * SCALE)),
-        RangeCheck("one step by a loss of all ranks, added up", partial(_by_the_sum, k=2)),
         RangeCheck("one step of scores: scale 2 / epsilon", _law(2), monotone=False),
         _sampler("ties counted twice, drawn", partial(_table, law=_ties_twice, k=2)),
         _sampler(
