@@ -27,7 +27,7 @@ def test_a_set_in_item_order():
     assert release.indices.tolist() == [1, 3, 5]
     assert not release.ordered
     assert "unordered" in repr(release)
-    assert release.cost == (2.0, 0.0, module.THEOREM)
+    assert release.cost == dp.Cost(2.0, 0.0, module.THEOREM)
     h = dp.Histogram([1, 800, 3], labels=["a", "b", "c"])
     assert dp.canonical(h, k=1, epsilon=2.0).labels == ("b",)
 

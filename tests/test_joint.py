@@ -32,7 +32,7 @@ def test_sets_are_in_item_order_and_sequences_in_their_own():
     ordered = dp.joint(counts, k=3, epsilon=2.0, output="sequence")
     assert ordered.ordered
     assert ordered.indices.tolist() == [5, 3, 1]
-    assert ordered.cost == (2.0, 0.0, module.THEOREM)
+    assert ordered.cost == dp.Cost(2.0, 0.0, module.THEOREM)
     assert ordered.parameters["output"] == "sequence"
 
 

@@ -15,8 +15,10 @@ from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms.canonical import canonical as mechanism
 from dptopk.reference import canonical, joint, peel
-from dptopk.rng import SeededRng, TapeRng
+from dptopk.release import Release
+from dptopk.rng import TapeRng
 from dptopk.verification import privacy, tapes
+from dptopk.verification.draws import Public, at_least
 from dptopk.verification.privacy import Counts, Law
 from dptopk.verification.registry import (
     Entry,
@@ -121,22 +123,20 @@ class RangeCheck:
 # ---- samplers
 
 
-def _public(
-    counts: Counts, draws: int, seed: int, *, k: int, real: bool = False, factor: float = 1.0,
-    k_bar: int | None = None,
-) -> Iterable[tuple[int, ...]]:  # fmt: skip
-    rng, array = SeededRng(seed), np.asarray(counts)
-    h: Any = array if k_bar is None else Histogram(array).truncate(k_bar)
-    if real:  # the same law from scores: half the sensitivity, as they are not monotone
-        h = array - 4.5
-    before, _core.error_factor = _core.error_factor, factor
-    try:
-        for _ in range(draws):
-            yield mechanism(
-                h, k=k, epsilon=EPSILON, sensitivity=0.5 if real else 1.0, rng=rng
-            ).items
-    finally:
-        _core.error_factor = before
+def _public(*, k: int, real: bool = False, factor: float = 1.0, k_bar: int | None = None) -> Public:
+    def call(h: Any, *, rng: Any) -> Release:
+        before, _core.error_factor = _core.error_factor, factor
+        try:
+            return mechanism(h, k=k, epsilon=EPSILON, sensitivity=0.5 if real else 1.0, rng=rng)
+        finally:
+            _core.error_factor = before
+
+    def data(counts: Counts) -> Any:
+        if real:  # the same law from scores: half the sensitivity, as they are not monotone
+            return np.asarray(counts) - 4.5
+        return np.asarray(counts) if k_bar is None else Histogram(counts).truncate(k_bar)
+
+    return Public(call, lambda release: release.items, data, at_least(EPSILON))
 
 
 def _table(counts: Counts, draws: int, seed: int, *, law: Law, k: int) -> Iterable[tuple[int, ...]]:
@@ -218,24 +218,24 @@ ENTRY = Entry(
         RangeCheck(
             "set of 2 of scores: one step", _law(2, scale=2 * SCALE), monotone=False, attains=0.99
         ),
-        _sampler("canonical(), set of 2", partial(_public, k=2), sees=_law(2, scale=0.9 * SCALE)),
-        _sampler("canonical(), set of 3", partial(_public, k=3), k=3),
-        _sampler("canonical(), set of 4", partial(_public, k=4), k=4),
+        _sampler("canonical(), set of 2", _public(k=2), sees=_law(2, scale=0.9 * SCALE)),
+        _sampler("canonical(), set of 3", _public(k=3), k=3),
+        _sampler("canonical(), set of 4", _public(k=4), k=4),
         _sampler(
             "canonical(), set of 1: the exponential mechanism at half of epsilon",
-            partial(_public, k=1),
+            _public(k=1),
             law=partial(peel.law, k=1, scale=SCALE),
         ),
-        _sampler("canonical(), scores", partial(_public, k=2, real=True)),
+        _sampler("canonical(), scores", _public(k=2, real=True)),
         _sampler(
             "canonical(), truncated to 2 of 5",
-            partial(_public, k=3, k_bar=2),
+            _public(k=3, k_bar=2),
             law=partial(_truncated, k=3, k_bar=2),
         ),
-        _sampler("canonical(), exact replay", partial(_public, k=2, factor=2.0**45), draws=10_000),
+        _sampler("canonical(), exact replay", _public(k=2, factor=2.0**45), draws=10_000),
         _sampler(
             "canonical(), exact replay of scores",
-            partial(_public, k=2, real=True, factor=2.0**45),
+            _public(k=2, real=True, factor=2.0**45),
             draws=10_000,
         ),
         _tape_check("sets of the same tapes"),

@@ -419,7 +419,7 @@ ENTRY = Entry(
         ),
         _sampler(
             "restricted(canonical)",
-            partial(_public, of="canonical"),
+            _public(of="canonical"),
             _as_sets(_law(partial(_canonical, k=2), 2, 3, known=True)),
             seed=51,
             draws=FEW_DRAWS,
