@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from dptopk._show import plain
 
-__all__ = ["Refused", "plain", "print_json", "printable", "refusing", "tables", "version"]
+__all__ = [
+    "CONFIDENCE",
+    "Measures",
+    "Refused",
+    "plain",
+    "print_json",
+    "print_release",
+    "printable",
+    "refusing",
+    "tables",
+    "version",
+]
+
+CONFIDENCE = 0.95  # of the intervals of noisy counts
 
 
 class Refused(Exception):
@@ -61,3 +74,96 @@ def print_json(value: Any) -> None:
 def printable(text: str) -> str:
     """Escape what would move the cursor or colour the terminal: labels are foreign text."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class Measures(NamedTuple):
+    """Noisy numbers of the items picked, with intervals, as they are to be shown.
+
+    Attributes
+    ----------
+    name : str
+        What they are called in JSON.
+    title : str
+        The head of their column.
+    values, intervals : list
+        One for each item; an interval is a pair.
+    form : str
+        A format specification for each number.
+    """
+
+    name: str
+    title: str
+    values: list[Any]
+    intervals: list[list[Any]]
+    form: str
+
+
+def print_release(
+    release: Any,
+    args: Any,
+    *,
+    measures: Measures | None,
+    unit: str,
+    more: Mapping[str, Any],
+    before: Iterable[str] = (),
+    after: Iterable[str] = (),
+) -> None:
+    """Print what was released: JSON, items alone, or a table and what it cost.
+
+    `unit` is whom the cost protects, `more` what JSON holds besides; `before`
+    and `after` are lines around that of the cost.
+    """
+    labels = [plain(label) for label in release.labels]
+    if args.json:
+        print_json(_as_json(release, labels, measures) | dict(more))
+        return
+    names = [printable(str(label)) for label in labels]
+    if args.quiet:
+        for name in names:
+            print(name)
+        return
+    console, table = tables()
+    table.add_column("rank" if release.ordered else "", justify="right")
+    table.add_column("item" if release.ordered else "item (in no order)", overflow="fold")
+    if measures is not None and names:
+        table.add_column(measures.title, justify="right")
+        table.add_column(f"{CONFIDENCE:.0%} interval", justify="right")
+    for rank, name in enumerate(names):
+        shown = []
+        if measures is not None:
+            numbers = measures.values[rank], *measures.intervals[rank]
+            value, low, high = (format(number, measures.form) for number in numbers)
+            shown = [value, f"{low}-{high}"]
+        table.add_row(str(rank + 1) if release.ordered else "-", name, *shown)
+    if names:
+        console.print(table)
+    cost = release.cost
+    paid = (
+        f"{release.mechanism}: this cost epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.6g} "
+        f"per {unit} ({cost.theorem})."
+    )
+    console.print("\n".join([*before, paid, *after]))
+    if not release.private:
+        console.print("NOT PRIVATE: the noise did not come from a secure source.")
+
+
+def _as_json(release: Any, labels: list[Any], measures: Measures | None) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    if measures is not None:
+        shown = {measures.name: measures.values, "intervals": measures.intervals}
+        shown["confidence"] = CONFIDENCE
+    return {
+        "items": labels,
+        **shown,
+        "ordered": bool(release.ordered),
+        "complete": bool(release.complete),
+        "cost": {
+            "epsilon": float(release.cost.epsilon),
+            "delta": float(release.cost.delta),
+            "theorem": str(release.cost.theorem),
+        },
+        "mechanism": str(release.mechanism),
+        "parameters": {name: plain(value) for name, value in release.parameters.items()},
+        "private": bool(release.private),
+        "version": version(),
+    }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables, version
+from dptopk.cli.printing import CONFIDENCE, Measures, Refused, print_release, refusing, tables
 from dptopk.cli.reading import add_files, columns_of, open_events
 
-CONFIDENCE = 0.95  # of the intervals of noisy scores, all at once
 COLUMNS = ("winner", "loser")
 METHODS = ("laplace", "pure", "approximate")
 
@@ -78,52 +77,12 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _print_release(release: Any, args: argparse.Namespace) -> None:
-    labels = [plain(label) for label in release.labels]
-    scores, intervals = [], []
+    measures = None
     if release.counts is not None:
         grid = release.parameters["grid"]
         scores = [count / grid for count in release.counts.tolist()]
-        ends = release.intervals(CONFIDENCE).tolist()
-        intervals = [[low / grid, high / grid] for low, high in ends]
-    if args.json:
-        scored = {"scores": scores, "intervals": intervals, "confidence": CONFIDENCE}
-        print_json(
-            {
-                "items": labels,
-                **(scored if scores else {}),
-                "ordered": bool(release.ordered),
-                "cost": {
-                    "epsilon": float(release.cost.epsilon),
-                    "delta": float(release.cost.delta),
-                    "theorem": str(release.cost.theorem),
-                },
-                "mechanism": str(release.mechanism),
-                "parameters": {name: plain(value) for name, value in release.parameters.items()},
-                "private": bool(release.private),
-                "version": version(),
-            }
-        )
-        return
-    names = [printable(str(label)) for label in labels]
-    if args.quiet:
-        for name in names:
-            print(name)
-        return
-    console, table = tables()
-    table.add_column("rank" if release.ordered else "", justify="right")
-    table.add_column("item" if release.ordered else "item (in no order)", overflow="fold")
-    if scores:
-        table.add_column("score (noisy)", justify="right")
-        table.add_column(f"{CONFIDENCE:.0%} interval", justify="right")
-    for rank, name in enumerate(names, 1):
-        shown = []
-        if scores:
-            low, high = intervals[rank - 1]
-            shown = [f"{scores[rank - 1]:.6f}", f"{low:.6f}-{high:.6f}"]
-        table.add_row(str(rank) if release.ordered else "-", name, *shown)
-    console.print(table)
-    cost = release.cost
-    console.print(
-        f"rank_pairs: this cost epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.6g} "
-        f"per comparison ({cost.theorem})."
-    )
+        intervals = [
+            [low / grid, high / grid] for low, high in release.intervals(CONFIDENCE).tolist()
+        ]
+        measures = Measures("scores", "score (noisy)", scores, intervals, ".6f")
+    print_release(release, args, measures=measures, unit="comparison", more={})

@@ -6,11 +6,18 @@ import argparse
 from typing import Any
 
 from dptopk.cli.ledger import existing
-from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables, version
+from dptopk.cli.printing import (
+    CONFIDENCE,
+    Measures,
+    Refused,
+    print_release,
+    printable,
+    refusing,
+    tables,
+)
 from dptopk.cli.reading import add_files, columns_of, open_events
 from dptopk.mechanisms import table
 
-CONFIDENCE = 0.95  # of the intervals of noisy counts
 COLUMNS = ("user", "item")
 
 OPTIONS = ("k_bar", "max_items_per_user", "noise")
@@ -268,65 +275,24 @@ def _advice(args: argparse.Namespace) -> str:
 
 
 def _print_release(release: Any, args: argparse.Namespace, session: Any = None) -> None:
-    labels = [plain(label) for label in release.labels]
-    counts = [] if release.counts is None else release.counts.tolist()
-    intervals = [] if release.counts is None else release.intervals(CONFIDENCE).tolist()
-    if args.json:
-        counted = {"counts": counts, "intervals": intervals, "confidence": CONFIDENCE}
-        if release.counts_noise is not None:
-            counted["counts_noise"] = release.counts_noise._asdict()
-        print_json(
-            {
-                "items": labels,
-                **({} if release.counts is None else counted),
-                "ordered": bool(release.ordered),
-                "complete": bool(release.complete),
-                "cost": {
-                    "epsilon": float(release.cost.epsilon),
-                    "delta": float(release.cost.delta),
-                    "theorem": str(release.cost.theorem),
-                },
-                "mechanism": str(release.mechanism),
-                "parameters": {name: plain(value) for name, value in release.parameters.items()},
-                "private": bool(release.private),
-                "version": version(),
-                **({} if session is None else {"remaining": session.remaining._asdict()}),
-            }
+    measures, more = None, {}
+    if release.counts is not None:
+        more["counts_noise"] = release.counts_noise._asdict()
+        intervals = release.intervals(CONFIDENCE).tolist()
+        measures = Measures("counts", "users (noisy)", release.counts.tolist(), intervals, "d")
+    before, after = [], []
+    if not release.complete:
+        before.append(
+            f"Stopped after {len(release)} of {args.k}: the noisy threshold (BOT) came next; the "
+            f"remaining items are too close to the cut to be told privately. {_advice(args)}"
         )
-        return
-    names = [printable(str(label)) for label in labels]
-    if args.quiet:
-        for name in names:
-            print(name)
-        return
-    console, table = tables()
-    table.add_column("rank" if release.ordered else "", justify="right")
-    table.add_column("item" if release.ordered else "item (in no order)", overflow="fold")
-    if counts:
-        table.add_column("users (noisy)", justify="right")
-        table.add_column(f"{CONFIDENCE:.0%} interval", justify="right")
-    for rank, name in enumerate(names, 1):
-        shown = [str(counts[rank - 1]), "{}-{}".format(*intervals[rank - 1])] if counts else []
-        table.add_row(str(rank) if release.ordered else "-", name, *shown)
-    if names:
-        console.print(table)
-    cost = release.cost
-    lines = [
-        f"{release.mechanism}: this cost epsilon = {cost.epsilon:.6g}, delta = {cost.delta:.6g} "
-        f"per user ({cost.theorem})."
-    ]
     if session is not None:
         left = session.remaining
-        lines.append(
+        more["remaining"] = left._asdict()
+        after.append(
             f"Of budget {printable(args.budget)}, {left.outcomes} outcomes and {left.calls} calls "
             "are left."
         )
-    if not release.complete:
-        lines.insert(
-            0,
-            f"Stopped after {len(names)} of {args.k}: the noisy threshold (BOT) came next; the "
-            f"remaining items are too close to the cut to be told privately. {_advice(args)}",
-        )
-    if not release.private:
-        lines.append("NOT PRIVATE: the noise did not come from a secure source.")
-    console.print("\n".join(lines))
+    print_release(
+        release, args, measures=measures, unit="user", more=more, before=before, after=after
+    )
