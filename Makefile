@@ -25,7 +25,7 @@ C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,rng.py discrete.py sparse_vect
 .PHONY: demo test test-quick test-full check lint san clang dist bench clean
 
 demo: .venv/run
-	$(BIN)/dptopk select examples/debian12_deps.parquet --user user --item item \
+	$(BIN)/dptopk select examples/debian12_sections.parquet --user package --item dependency \
 		-k 10 --epsilon 1 --delta 1e-6
 
 test: .venv/test
@@ -68,8 +68,8 @@ dist: .venv/dev
 	$(BIN)/python -m build -q
 	$(PYTHON) -m venv build/fresh || $(PYTHON) -m venv --clear --without-pip build/fresh
 	$(call install,"$$(ls dist/*.whl)[test]",build/fresh)
-	cd build/fresh && bin/dptopk select ../../examples/debian12_deps.parquet \
-		--user user --item item -k 10 --epsilon 1 --delta 1e-6
+	cd build/fresh && bin/dptopk select ../../examples/debian12_sections.parquet \
+		--user package --item dependency -k 10 --epsilon 1 --delta 1e-6
 	cd build/fresh && bin/pytest -p no:cacheprovider ../../tests --ignore=../../tests/test_verify.py
 
 bench: .venv/bench

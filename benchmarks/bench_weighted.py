@@ -20,9 +20,9 @@ from benchmarks.row import Row, at_most
 from benchmarks.timing import medians_ms
 from dptopk.accounting.weights import ONE, weights
 
-SETS = ("debian12_deps", "ciao", "epinions", "fimi_retail", "gowalla_10core", "lastfm_hetrec",
+SETS = ("debian12_sections", "ciao", "epinions", "fimi_retail", "gowalla_10core", "lastfm_hetrec",
         "ml100k")  # fmt: skip
-OWN = Path(__file__).parents[1] / "examples" / "debian12_deps.parquet"
+OWN = Path(__file__).parents[1] / "examples" / "debian12_sections.parquet"
 SOFT_CAPS = (1, 3, 10, 30)
 MOST = 1_000_000  # items that a user may have: no item of anybody is dropped
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
@@ -92,8 +92,10 @@ def _events(name: str) -> tuple[np.ndarray, np.ndarray] | None:
         path = OWN
         if name != OWN.stem:
             return None
-    columns = duckdb.read_parquet(str(path)).project('"user", "item"').distinct().fetchnumpy()
-    users, items = (np.unique(columns[c], return_inverse=True)[1] for c in ("user", "item"))
+    events = duckdb.read_parquet(str(path))
+    user, item = events.columns[:2]
+    columns = events.select(user, item).distinct().fetchnumpy()
+    users, items = (np.unique(columns[name], return_inverse=True)[1] for name in (user, item))
     return users, items
 
 

@@ -385,7 +385,7 @@ class Histogram:
         >>> dp.Histogram.from_events(events, user="who", item="what", domain=["a", "b", "c"])
         Histogram(n_items=3, known domain)
         >>> dp.Histogram.from_events(events, user="who", item="what", soft_cap=1).weights.tolist()
-        [2.7071056365966797, 0.7071056365966797]
+        [2.707106590270996, 0.7071065902709961]
         """
         from dptopk.sources.frames import count_users
 
@@ -507,8 +507,8 @@ class Histogram:
         Examples
         --------
         >>> import dptopk as dp
-        >>> path = "examples/debian12_deps.parquet"
-        >>> dp.Histogram.from_files(path, user="user", item="item", k_bar=1000)
+        >>> path = "examples/debian12_sections.parquet"
+        >>> dp.Histogram.from_files(path, user="package", item="dependency", k_bar=1000)
         Histogram(unknown domain, k_bar=1000)
         """
         from dptopk.sources.files import connect, read_events

@@ -1,10 +1,12 @@
 """Top-k behind an ASGI server: see docs/server.md.
 
-LEDGER is the file of the budgets, EVENTS a Parquet file with columns user and item:
+LEDGER is the file of the budgets, EVENTS a file of events. USER_COLUMN and ITEM_COLUMN name
+its columns, which are user and item by default:
 
     dptopk ledger create budgets.sqlite --budget ann --k-star 200 --calls 50 \
         --epsilon 2 --delta 1e-6
-    LEDGER=budgets.sqlite EVENTS=examples/debian12_deps.parquet uvicorn examples.server:app
+    LEDGER=budgets.sqlite EVENTS=examples/debian12_sections.parquet USER_COLUMN=package \
+        ITEM_COLUMN=dependency uvicorn examples.server:app
     curl -H 'x-analyst: ann' -H 'idempotency-key: 1' 'localhost:8000/top?k=5'
 """
 
@@ -17,13 +19,15 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import parse_qs
 
-import duckdb
-
 import dptopk as dp
 
 # Prepared once; every request then costs time in k, not in events or items.
-EVENTS = duckdb.read_parquet(os.environ["EVENTS"])
-HISTOGRAM = dp.Histogram.from_events(EVENTS, user="user", item="item", k_bar=1000)
+HISTOGRAM = dp.Histogram.from_files(
+    os.environ["EVENTS"],
+    user=os.environ.get("USER_COLUMN", "user"),
+    item=os.environ.get("ITEM_COLUMN", "item"),
+    k_bar=1000,
+)
 # How long a request waits for other writers to the ledger, in seconds.
 LEDGER = dp.Ledger(os.environ["LEDGER"], timeout=float(os.environ.get("LEDGER_TIMEOUT", "30")))
 

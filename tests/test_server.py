@@ -18,7 +18,7 @@ import dptopk as dp
 pytest.importorskip("uvicorn")
 pytest.importorskip("duckdb")
 ROOT = Path(__file__).parents[1]
-EVENTS = ROOT / "examples" / "debian12_deps.parquet"
+EVENTS = ROOT / "examples" / "debian12_sections.parquet"
 if not EVENTS.is_file():
     pytest.skip("the examples are not here", allow_module_level=True)
 
@@ -35,7 +35,7 @@ def server(tmp_path):
             [sys.executable, "-m", "uvicorn", "server:app", "--port", "0", "--no-access-log"],
             cwd=ROOT / "examples",
             env={**os.environ, "EVENTS": str(EVENTS), "LEDGER": str(path),
-                 "LEDGER_TIMEOUT": "2",
+                 "USER_COLUMN": "package", "ITEM_COLUMN": "dependency", "LEDGER_TIMEOUT": "2",
                  "PYTHONPATH": os.pathsep.join([str(Path(dp.__file__).parents[1]), *sys.path])},
             stderr=subprocess.PIPE,
             text=True,
