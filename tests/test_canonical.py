@@ -288,3 +288,14 @@ def test_the_utility_that_is_stated():
             most = 2 * (math.log(6) + math.log(1 / beta))
             lost = math.fsum(p for s, p in law.items() if exact.loss(counts, s) > most)
             assert lost <= beta
+
+
+def test_one_step_in_a_session_and_in_a_filter():
+    session = dp.Session(k_star=20, calls=5, epsilon=10.0, delta=1e-6)
+    release = session.canonical([3, 900, 700, 5], k=3)
+    assert len(release) == 3
+    assert (session.remaining.outcomes, session.remaining.calls) == (19, 5)
+    pure = dp.Filter(epsilon=1.0, delta=0.0)
+    assert pure.canonical([3, 900, 700, 5], k=2, epsilon_step=0.75).items == (1, 2)
+    with pytest.raises(dp.BudgetError):
+        pure.canonical([3, 900, 700, 5], k=2, epsilon_step=0.5)
