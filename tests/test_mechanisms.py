@@ -234,7 +234,6 @@ def case(mechanism, error, message, **changes):
             for what, changes in (
                 ("noise 'gaussian' is never pure", {"method": "pure"}),
                 ("noise 'gaussian' needs delta > 0", {"delta": 0.0}),
-                ("noise 'gaussian' needs max_items_per_user", {"max_items_per_user": None}),
             )
         ),
         *(

@@ -162,22 +162,65 @@ def test_theorem_2_2_is_rounded_up(k, delta, sensitivity, monotone):
     assert release.cost.delta == delta
 
 
-def test_gaussian_noise_is_the_analytic_one():
-    for monotone in (True, False):
-        release = dp.oneshot(
-            COUNTS, k=2, noise="gaussian", epsilon=0.5, delta=1e-5, sensitivity=3.0,
-            max_items_per_user=5, monotone=monotone,
-        )  # fmt: skip
-        sigma = gaussian_sigma(epsilon=0.5, delta=1e-5, sensitivity=3.0 * math.sqrt(5))
-        assert release.parameters["scale"] == pytest.approx(sigma, rel=1e-15)
-        assert Fraction(release.parameters["scale"]) ** 2 >= Fraction(sigma) ** 2 * (1 - 2**-51)
-        assert release.cost[:2] == (0.5, 1e-5)
-        assert "Balle and Wang 2018, Theorem 8, at most 5 items" in release.cost.theorem
-    whole = dp.oneshot(COUNTS, k=2, noise="gaussian", epsilon=0.5, delta=1e-5,
-                       max_items_per_user=100)  # fmt: skip
-    assert whole.parameters["scale"] == pytest.approx(
-        gaussian_sigma(epsilon=0.5, delta=1e-5, sensitivity=math.sqrt(7))
+@pytest.mark.parametrize(
+    ("options", "squared"),
+    [  # of 7 items
+        ({}, Fraction(12, 7)),
+        ({"max_items_per_user": 100}, Fraction(12, 7)),
+        ({"max_items_per_user": 7}, Fraction(12, 7)),
+        ({"max_items_per_user": 5}, Fraction(12, 7)),
+        ({"max_items_per_user": 3}, Fraction(12, 7)),
+        ({"max_items_per_user": 2}, Fraction(10, 7)),
+        ({"max_items_per_user": 1}, Fraction(6, 7)),
+        ({"monotone": False}, 7),
+        ({"monotone": False, "max_items_per_user": 5}, 5),
+        ({"monotone": False, "max_items_per_user": 100}, 7),
+        ({"bound": "paper"}, 7),
+        ({"bound": "paper", "max_items_per_user": 5}, 5),
+    ],
+)
+def test_gaussian_noise_is_the_analytic_one(options, squared):
+    release = dp.oneshot(
+        COUNTS, k=2, noise="gaussian", epsilon=0.5, delta=1e-5, sensitivity=3.0, **options
     )
+    sigma = gaussian_sigma(epsilon=0.5, delta=1e-5, sensitivity=3.0 * math.sqrt(squared))
+    scale = release.parameters["scale"]
+    assert scale == pytest.approx(sigma, rel=1e-15)
+    least = Fraction(gaussian_sigma(epsilon=0.5, delta=1e-5)) ** 2 * (1 - Fraction(1, 2**51))
+    assert Fraction(scale) ** 2 >= 9 * squared * least
+    assert release.cost[:2] == (0.5, 1e-5)
+    assert "Balle and Wang 2018, Theorem 8, at most" in release.cost.theorem
+    one_way = options.keys() <= {"max_items_per_user"}
+    assert ("differences of scores that move one way" in release.cost.theorem) == one_way
+    assert release.parameters["bound"] == options.get("bound", "exact")
+
+
+def test_few_items_with_gaussian_noise():
+    """One item moves nothing; two are moved by 1/sqrt(2); half of many by sqrt(d)/2."""
+    for d, squared in ((1, 1.0), (2, 0.5), (3, 2 / 3), (4, 1.0), (10**5, 25_000.0)):
+        release = dp.oneshot(np.zeros(d, int), k=1, noise="gaussian", epsilon=1.0, delta=1e-3)
+        sigma = gaussian_sigma(epsilon=1.0, delta=1e-3, sensitivity=math.sqrt(squared))
+        assert release.parameters["scale"] == pytest.approx(sigma, rel=1e-14)
+
+
+def test_the_constants_that_are_printed_are_had_by_name():
+    """Twice those of counts, as for any scores; and not with the k-th score held fixed."""
+    counts = np.arange(500)
+    for k, delta in ((3, 0.0), (240, 1e-3)):
+        ours, printed, any_scores = (
+            dp.oneshot(counts, k=k, epsilon=0.2, delta=delta, method=method, **options)
+            for method in ["approximate" if delta else "pure"]
+            for options in ({}, {"bound": "paper"}, {"monotone": False})
+        )
+        ratio = printed.parameters["scale"] / ours.parameters["scale"]
+        assert ratio == pytest.approx(4.0 if delta else 2.0)
+        assert printed.parameters["scale"] == pytest.approx(
+            any_scores.parameters["scale"] * ratio / 2
+        )
+        assert "halved" not in printed.cost.theorem
+        assert "held fixed" not in printed.cost.theorem
+    with pytest.raises(ValueError, match=r"^bound must be one of exact, paper, got 'long'"):
+        dp.oneshot(counts, k=1, epsilon=1.0, bound="long")
 
 
 def test_the_bound_of_the_histogram_holds():

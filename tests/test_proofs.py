@@ -235,6 +235,41 @@ def test_half_the_constant_is_taken_only_where_its_proof_begins(monotone):
     assert seen == {1.0, 0.5}
 
 
+# ---- Gaussian noise on scores that move one way
+
+
+def centred(move):
+    """Squared length of a move less its mean."""
+    mean = Fraction(sum(move), len(move))
+    return sum((v - mean) ** 2 for v in move)
+
+
+def test_the_longest_centred_move_is_half_of_all_items():
+    """All moves of 0, 1/2 and 1 of at most D of d items."""
+    halves = (Fraction(0), Fraction(1, 2), Fraction(1))
+    seen = False
+    for d in range(2, 7):
+        for most in range(1, d + 1):
+            moves = (v for v in itertools.product(halves, repeat=d) if d - v.count(0) <= most)
+            longest = max(map(centred, moves))
+            t = min(most, d // 2)
+            assert longest == Fraction(t * (d - t), d) <= Fraction(d, 4)
+            seen = seen or longest > Fraction(most * (d - most), d)
+    assert seen  # past the half of all items the user's own number is too little
+    both_ways = centred((Fraction(1), Fraction(-1)))
+    assert both_ways == 2 > Fraction(1, 2)
+
+
+def test_centred_noise_has_the_same_law_in_all_directions():
+    """The covariance of P Z is P, which is the identity on its image."""
+    for d in (3, 4, 7):
+        p = np.eye(d) - 1 / d
+        assert np.allclose(p @ p.T, p, atol=1e-15)
+        assert np.allclose(np.linalg.eigvalsh(p), [0] + [1] * (d - 1), atol=1e-14)
+        skew = p @ np.diag(np.arange(1.0, d + 1)) @ p.T  # noise that is not alike on every item
+        assert not np.allclose(skew @ skew, skew * np.trace(skew) / (d - 1))
+
+
 # ---- the pages
 
 

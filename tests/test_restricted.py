@@ -165,26 +165,58 @@ def test_permute_and_flip_by_its_own_name():
     assert release.parameters["mechanism_delta"] == 0.0
 
 
+def sigma_of(counts=COUNTS, **options):
+    release = dp.restricted_normal(
+        counts, **{"k": 3, "mechanism_epsilon": 0.5, **BUDGET, **options}
+    )
+    return release.parameters["mechanism_parameters"]["scale"]
+
+
+@pytest.mark.parametrize(
+    ("options", "squared"),
+    [
+        ({}, 250),  # k_bar = 1000, half of them
+        ({"max_items_per_user": 4}, 4 * 996 / 1000),
+        ({"max_items_per_user": 4, "k": 300, "k_bar": 1000}, 4 * 996 / 1000),
+        ({"max_items_per_user": 4, "k_bar": 5}, 2 * 3 / 5),
+        ({"k_bar": 5}, 2 * 3 / 5),
+        ({"k_bar": 3}, 2 / 3),
+        ({"k_bar": 1, "k": 1}, 1),
+        ({"max_items_per_user": 4, "bound": "paper"}, 4),
+        ({"max_items_per_user": 4, "k_bar": 3, "bound": "paper"}, 3),
+        ({"bound": "paper"}, 1000),
+    ],
+)
+def test_normal_noise_is_for_the_items_shown(options, squared):
+    """For half of the k_bar counts at most; made-up ones count among them."""
+    sigma = dp.accounting.gaussian_sigma(epsilon=0.5, delta=5e-7, sensitivity=squared**0.5)
+    assert sigma_of(np.arange(9000), **options) == pytest.approx(sigma, rel=1e-14)
+    if options.get("k", 3) == 3:
+        few = dp.Histogram.truncated([900, 800, 700], ["a", "b", "c"], next_count=0, k_bar=2000)
+        assert sigma_of(few, **options) == pytest.approx(sigma, rel=1e-14)
+
+
 def test_normal_noise_costs_by_the_items_of_a_user():
-    with pytest.raises(ValueError, match="max_items_per_user must be given"):
-        dp.restricted_normal(COUNTS, k=3, **BUDGET)
-    sigma = [
-        dp.restricted_normal(np.arange(900), k=k, max_items_per_user=d, mechanism_epsilon=0.5,
-                             **BUDGET).parameters["mechanism_parameters"]["scale"]
-        for k, d in ((3, 4), (300, 4), (3, 16))
-    ]  # fmt: skip
-    assert sigma[0] == sigma[1] == pytest.approx(sigma[2] / 2, rel=1e-12)
-    assert sigma[0] >= dp.accounting.gaussian_sigma(epsilon=0.5, delta=5e-7, sensitivity=2.0)
     release = dp.restricted_normal(COUNTS, k=3, max_items_per_user=8, **BUDGET)
     assert release.items == (2, 4, 1)
     assert release.ordered
     assert release.parameters["epsilon_tests"] == pytest.approx(0.5)  # 4 epsilon / D
+    release = dp.restricted_normal(COUNTS, k=3, **BUDGET)  # no D: as of any other mechanism
+    assert release.items == (2, 4, 1)
+    assert release.parameters["mechanism_epsilon"] == default_split(3, **BUDGET)
     rows = dp.Histogram.truncated([900, 800], ["a", "b"], next_count=0, k_bar=9,
                                   max_items_per_user=2)  # fmt: skip
     release = dp.restricted_normal(rows, k=2, max_items_per_user=50, **BUDGET)
     assert release.parameters["mechanism_parameters"]["max_items_per_user"] == 2
     release = dp.restricted("normal", rows, k=2, **BUDGET)  # the rows' own bound, as by its name
     assert release.parameters["mechanism_parameters"]["max_items_per_user"] == 2
+
+
+def test_the_constants_of_a_oneshot_go_with_those_of_the_threshold():
+    for bound in ("exact", "paper"):
+        release = dp.restricted_oneshot(COUNTS, k=3, bound=bound, mechanism_epsilon=0.5, **BUDGET)
+        assert release.parameters["mechanism_parameters"]["bound"] == bound
+        assert release.parameters["bound"] == bound
 
 
 @pytest.mark.parametrize(
@@ -194,7 +226,6 @@ def test_normal_noise_costs_by_the_items_of_a_user():
         (0.5, TypeError, "max_items_per_user must be an integer, got float"),
         (True, TypeError, "max_items_per_user must be an integer, got bool"),
         ("2", TypeError, "max_items_per_user must be an integer, got str"),
-        (None, ValueError, "noise 'gaussian' needs max_items_per_user"),
     ],
 )
 def test_a_bound_among_the_options_is_checked_as_one_that_is_named(bound, error, message):

@@ -107,7 +107,7 @@ def restricted_oneshot(
     noise : {"exponential", "laplace", "gaussian"}
         As in `oneshot`.
     max_items_per_user : int, optional
-        As in `oneshot`; Gaussian noise needs a bound.
+        As in `oneshot`.
 
     Returns
     -------
@@ -145,11 +145,12 @@ def plan_restricted_oneshot(
     *,
     noise: Literal["exponential", "laplace", "gaussian"] = "exponential",
     max_items_per_user: int | None = None,
+    bound: Bound = "exact",
     **more: Any,
 ) -> Plan:
     """Check a call of `restricted_oneshot`; arguments as there."""
-    options: Options = {"noise": noise, "max_items_per_user": max_items_per_user}
-    return plan_restricted("oneshot", counts, options=options, **more)
+    options: Options = {"noise": noise, "max_items_per_user": max_items_per_user, "bound": bound}
+    return plan_restricted("oneshot", counts, options=options, bound=bound, **more)
 
 
 def restricted_canonical(
@@ -272,18 +273,21 @@ def restricted_normal(
     bound: Bound = "exact",
     rng: Rng | None = None,
 ) -> Release:
-    """Pick up to k items by normal noise among the top k_bar, where a user has few items.
+    """Pick up to k items by normal noise among the top k_bar.
 
     Parameters
     ----------
-    counts, k, epsilon, delta, k_bar, mechanism_delta, bound, rng
+    counts, k, epsilon, delta, k_bar, mechanism_delta, rng
         As in `restricted`.
     max_items_per_user : int, optional
         A bound D on the items one user has, known beforehand. By default the
-        histogram's own bound, which it may not be below. One must be known.
+        histogram's own bound, which it may not be below.
     mechanism_epsilon : float, optional
         The share of the normal noise. By default what the tests leave over, who get
-        4 epsilon / D (the paper's experiments), but no more than half of epsilon.
+        4 epsilon / D (the paper's experiments), but no more than half of epsilon; as in
+        `restricted` where no D is known.
+    bound : {"exact", "paper"}
+        As in `restricted`; "paper" is also the larger noise of the paper, for sqrt(D).
 
     Returns
     -------
@@ -295,8 +299,10 @@ def restricted_normal(
     **Guarantee**: (epsilon, delta)-DP, that of `restricted`, when one user, who touches at
     most D items once each, is added or removed. The noise has the least standard
     deviation that is (mechanism_epsilon, mechanism_delta)-DP at L2 sensitivity
-    sqrt(D), by the analytic Gaussian mechanism (Balle and Wang 2018, Theorem 8); its cost
-    does not grow with k. The paper's Theorem 8 counts D twice, for its epsilon is
+    sqrt(t (k_bar - t) / k_bar), t = min(D, floor(k_bar / 2)), by the analytic Gaussian
+    mechanism (Balle and Wang 2018, Theorem 8) on the differences of k_bar counts
+    (docs/proofs/shift.md); its cost does not grow with k. For ``bound="paper"`` it is
+    sqrt(min(D, k_bar)). The paper's Theorem 8 counts D twice, for its epsilon is
     sqrt(D) times that of a noise already made for sqrt(D).
 
     Source: Carvalho and Wang, appendix E (RN).
@@ -328,13 +334,12 @@ def plan_restricted_normal(
     epsilon: float,
     max_items_per_user: int | None = None,
     mechanism_epsilon: float | None = None,
+    bound: Bound = "exact",
     **more: Any,
 ) -> Plan:
     """Check a call of `restricted_normal`; arguments as there."""
     user = bound_of_user(max_items_per_user, as_histogram(counts).max_items_per_user)
-    if user is None:
-        raise ValueError("max_items_per_user must be given: a bound on the items of a user")
-    if mechanism_epsilon is None:
+    if mechanism_epsilon is None and user is not None:
         epsilon = positive("epsilon", epsilon)
         mechanism_epsilon = difference_down(epsilon, epsilon * min(4 / user, 0.5))
     return plan_restricted(
@@ -342,6 +347,7 @@ def plan_restricted_normal(
         counts,
         epsilon=epsilon,
         mechanism_epsilon=mechanism_epsilon,
-        options={"max_items_per_user": user},
+        options={"max_items_per_user": user, "bound": bound},
+        bound=bound,
         **more,
     )

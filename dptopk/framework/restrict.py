@@ -35,6 +35,7 @@ class Options(TypedDict, total=False):
     method: str
     noise: Literal["exponential", "laplace", "gaussian"]
     max_items_per_user: int | None
+    bound: Bound
 
 
 OPTIONS = tuple(Options.__annotations__)
@@ -98,7 +99,7 @@ def restricted(
         ``default_split``, and half of delta where the mechanism spends any.
     options : mapping, optional
         For a mechanism of ours, where it has them: "method", "noise",
-        "max_items_per_user".
+        "max_items_per_user", "bound".
     ordered : bool, default True
         Whether the order of the picks of a callable of yours is that of its
         choice. False for a set: it is then put in an order drawn at random

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptopk._counts import Head
+from dptopk._types import Bound
+from dptopk._validate import choice
 from dptopk.accounting import step_epsilon
+from dptopk.accounting.stability import BOUNDS
 from dptopk.domain import bound_of_user
 from dptopk.errors import MechanismError
 from dptopk.histogram import Histogram
@@ -60,8 +63,13 @@ def _plan_normal(
     epsilon: float,
     delta: float = 0.0,
     max_items_per_user: int | None = None,
+    bound: Bound = "exact",
 ) -> Plan:
-    """Plan picks by the Gaussian mechanism on all counts: the order of its picks comes free."""
+    """Plan picks by the Gaussian mechanism on all counts: the order of its picks comes free.
+
+    Here all are the k_bar counts that are shown, those of made-up items among them.
+    """
+    bound = choice("bound", bound, BOUNDS)
     max_items_per_user = bound_of_user(max_items_per_user, h.max_items_per_user)
     chosen = noise_for(
         noise="gaussian",
@@ -73,6 +81,7 @@ def _plan_normal(
         monotone=True,
         max_items_per_user=max_items_per_user,
         n_items=len(h),
+        bound=bound,
     )
     head = scores_over(h, "normal", monotone=None, k=k).head(k=k, scale=chosen.scale)
     cost = Cost(epsilon, chosen.delta, chosen.theorem)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from dptopk._types import Bound
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import gaussian_sigma
+from dptopk.accounting.stability import BOUNDS
 from dptopk.domain import bound_of_user
 from dptopk.histogram import Counts
 from dptopk.mechanisms._calibrate import scale_of
@@ -42,6 +45,7 @@ def oneshot(
     monotone: bool | None = None,
     largest: bool = True,
     max_items_per_user: int | None = None,
+    bound: Bound = "exact",
     rng: Rng | None = None,
 ) -> Release:
     """Pick a set of k items over the full domain by adding noise to each score once.
@@ -58,8 +62,8 @@ def oneshot(
     delta : float, default 0
         The most delta it may cost. Only Theorem 2.2 and Gaussian noise use it.
     noise : {"laplace", "exponential", "gaussian"}
-        Law of the noise. Gaussian noise needs `delta` and a bound on the items
-        of a user.
+        Law of the noise. Gaussian noise needs `delta`, and no bound on the items
+        of a user, but a small one lessens it.
     method : {"best", "pure", "approximate"}
         "pure" costs no delta; "approximate" is Theorem 2.2 (Laplace noise) or
         the Gaussian mechanism; "best" whichever adds least noise.
@@ -73,6 +77,9 @@ def oneshot(
     max_items_per_user : int, optional
         A bound on the items whose score one user moves, known beforehand. By
         default the histogram's own bound, which it may not be below.
+    bound : {"exact", "paper"}
+        Whose constants: those of our proofs, or the larger ones that are printed. The
+        latter use neither that scores move one way nor that the k-th is held fixed.
     rng : optional
         None for secure randomness; see `SeededRng` for experiments.
 
@@ -111,10 +118,12 @@ def oneshot(
     where L = ln(d / delta), and Theorem 2.2 (Laplace noise) asks for epsilon <= 0.2,
     delta <= 0.05 and d >= 2; its constants are halved by a proof that holds the k-th
     noisy score fixed in place of its noise. Gaussian noise has the least standard deviation that
-    is (epsilon, delta)-DP at L2 sensitivity s sqrt(D).
+    is (epsilon, delta)-DP at an L2 sensitivity of s sqrt(min(D, d)) for any scores, and of
+    s sqrt(t (d - t) / d), t = min(D, floor(d / 2)), for those that move one way: at most
+    s sqrt(d) / 2, however many items a user has.
 
     Source: Qiao, Su and Zhang 2021, Theorems 2.1 and 2.2; proofs, also of the
-    halved constants: docs/proofs/oneshot.md.
+    halved constants: docs/proofs/oneshot.md; of Gaussian noise: docs/proofs/shift.md.
 
     Examples
     --------
@@ -136,6 +145,7 @@ def oneshot(
         monotone=monotone,
         largest=largest,
         max_items_per_user=max_items_per_user,
+        bound=bound,
     )
     return plan.draw(rng)
 
@@ -152,6 +162,7 @@ def plan_oneshot(
     monotone: bool | None = None,
     largest: bool = True,
     max_items_per_user: int | None = None,
+    bound: Bound = "exact",
 ) -> Plan:
     """Check a call of `oneshot`; arguments as there."""
     k = integer("k", k)
@@ -159,6 +170,7 @@ def plan_oneshot(
     delta = probability("delta", delta, zero=True)
     noise = choice("noise", noise, NOISES)
     method = choice("method", method, METHODS)
+    bound = choice("bound", bound, BOUNDS)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
     scores = scores_over(counts, "oneshot", monotone=monotone, k=k, largest=largest)
     known = None if scores.histogram is None else scores.histogram.max_items_per_user
@@ -173,6 +185,7 @@ def plan_oneshot(
         monotone=scores.monotone,
         max_items_per_user=max_items_per_user,
         n_items=scores.n_items,
+        bound=bound,
     )
     scale = chosen.scale
     head = scores.head(k=k, scale=scale)
@@ -199,6 +212,7 @@ def plan_oneshot(
                 "monotone": scores.monotone,
                 "largest": bool(largest),
                 "max_items_per_user": max_items_per_user,
+                "bound": bound,
                 "n_items": scores.n_items,
             },
         )
@@ -226,10 +240,12 @@ def noise_for(
     monotone: bool,
     max_items_per_user: int | None,
     n_items: int,
+    bound: str = "exact",
 ) -> Noise:
     """Return the least noise that some theorem allows, rounded against us."""
+    monotone = monotone and bound == "exact"
     if noise == "gaussian":
-        return _gaussian(method, epsilon, delta, sensitivity, max_items_per_user, n_items)
+        return _gaussian(method, epsilon, delta, sensitivity, monotone, max_items_per_user, n_items)
     options = []
     if method != "approximate":
         options.append(_by_picks(noise, k, epsilon, sensitivity, monotone))
@@ -240,7 +256,9 @@ def noise_for(
     if method != "pure":
         refused = _refused(noise, epsilon, delta, n_items)
         if not refused:
-            options.append(_by_theorem_2_2(k, epsilon, delta, sensitivity, monotone, n_items))
+            options.append(
+                _by_theorem_2_2(k, epsilon, delta, sensitivity, monotone, n_items, bound)
+            )
         elif method == "approximate":
             raise ValueError(refused)
     return min(options, key=lambda option: option.scale)  # of equal ones the first, which is pure
@@ -270,12 +288,18 @@ def _refused(noise: str, epsilon: float, delta: float, n_items: int) -> str:
 
 
 def _by_theorem_2_2(
-    k: int, epsilon: float, delta: float, sensitivity: float, monotone: bool, n_items: int
+    k: int,
+    epsilon: float,
+    delta: float,
+    sensitivity: float,
+    monotone: bool,
+    n_items: int,
+    bound: str,
 ) -> Noise:
     # Logarithms of their own: n_items / delta may be past the range of floats.
     log = padded(math.log(n_items) - math.log(delta), units=32)
     constant, theorem = 8.0, f"{PAPER}, Theorem 2.2"
-    if k >= 15.21 * log:
+    if k >= 15.21 * log and bound == "exact":
         constant = 4.0
         theorem += " with the k-th noisy score held fixed"
     if monotone:
@@ -291,6 +315,7 @@ def _gaussian(
     epsilon: float,
     delta: float,
     sensitivity: float,
+    monotone: bool,
     max_items_per_user: int | None,
     n_items: int,
 ) -> Noise:
@@ -298,16 +323,31 @@ def _gaussian(
         raise ValueError("noise 'gaussian' is never pure; use method 'best' or 'approximate'")
     if delta == 0.0:
         raise ValueError("noise 'gaussian' needs delta > 0, got 0.0")
-    if max_items_per_user is None:
-        raise ValueError(
-            "noise 'gaussian' needs max_items_per_user, a bound on the items of a user"
-        )
-    items = min(max_items_per_user, n_items)
-    sigma = gaussian_sigma(
-        epsilon=epsilon, delta=delta, sensitivity=_product(root_up(items), sensitivity)
-    )
+    items = n_items if max_items_per_user is None else min(max_items_per_user, n_items)
     theorem = f"Balle and Wang 2018, Theorem 8, at most {items} items a user"
+    squared: int | Fraction = items
+    if monotone:
+        squared = centred(items, n_items)
+        theorem += ", for differences of scores that move one way"
+    sigma = gaussian_sigma(
+        epsilon=epsilon, delta=delta, sensitivity=_product(root_up(squared), sensitivity)
+    )
     return Noise(sigma, delta, theorem)
+
+
+def centred(items: int, n_items: int) -> Fraction:
+    """Return the largest squared L2 norm of a user's 0s and 1s less their mean.
+
+    The user has at most `items` of `n_items` items: t of them make t (n_items - t) / n_items,
+    which is most at half of all. A single item moves nothing; it gets the 1 of any other.
+
+    Examples
+    --------
+    >>> centred(1, 2), centred(7, 8), centred(2, 100)
+    (Fraction(1, 2), Fraction(2, 1), Fraction(49, 25))
+    """
+    most = min(items, n_items // 2)
+    return Fraction(most * (n_items - most), n_items) if most else Fraction(1)
 
 
 def _product(factor: float, sensitivity: float) -> float:

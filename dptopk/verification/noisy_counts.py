@@ -278,6 +278,12 @@ ENTRY = Entry(
             Claim(1.0, DELTA),
             2,
         ),
+        _private(
+            "Gaussian, sigma for the differences of two counts that are both shown",
+            _gaussian(2, 2, epsilon=1.0, factor=0.5),
+            Claim(1.0, DELTA),
+            2,
+        ),
         _private("Gaussian, delta not charged", _gaussian(1, 1, epsilon=1.0), Claim(1.0), 2),
         *_each("continuous noise, rounded", _rounded, scales=NARROW),
         _sampler(

@@ -30,6 +30,8 @@ EPSILON = 1.0
 NOISES = ("laplace", "exponential", "gaussian")
 COUNTS = (3, 2, 1, 0)
 DRAWS = 100_000  # sees a scale that is off by 5%
+# Where two counts are told apart best at 2 users more or less: a whole number.
+TIGHT = math.sqrt(0.75)
 Set = tuple[int, ...]
 
 
@@ -101,15 +103,29 @@ def _cases() -> Iterator[PrivacyCheck]:
         yield _pure(k, "laplace", attains, user=user, monotone=False)
 
 
-def _gaussian(k: int, user: int, attains: float, *, monotone: bool) -> PrivacyCheck:
-    """At the delta that makes sigma 1: the calibration must come back to it."""
-    delta = gaussian_delta(epsilon=EPSILON, sigma=1.0, sensitivity=math.sqrt(user))
-    sigma = _calibrated(k, "gaussian", delta=delta, max_items_per_user=user, monotone=monotone)
+def _moved(user: int, items: int, *, monotone: bool = True) -> float:
+    """Return how far a user moves what a set tells of, in L2 norm: differences, or all scores."""
+    if not monotone:
+        return math.sqrt(user)
+    return max(math.sqrt(t * (items - t) / items) for t in range(1, user + 1))
+
+
+def _gaussian(
+    k: int, user: int | None, attains: float, *, monotone: bool = True, items: int = 4,
+    sigma: float = 1.0,
+) -> PrivacyCheck:  # fmt: skip
+    """At the delta that makes sigma what it is: the calibration must come back to it."""
+    moved = _moved(user or items, items, monotone=monotone)
+    delta = gaussian_delta(epsilon=EPSILON, sigma=sigma, sensitivity=moved)
+    scale = _calibrated(
+        k, "gaussian", delta=delta, max_items_per_user=user, monotone=monotone, n_items=items
+    )
     kind = "counts" if monotone else "scores that move both ways"
     return PrivacyCheck(
-        f"gaussian, k={k}, {kind}, at most {user} a user",
-        _law(k, sigma, "gaussian"),
+        f"gaussian, k={k} of {items}, {kind}, at most {user or 'all'} a user",
+        _law(k, scale, "gaussian"),
         (Claim(EPSILON, delta, attains),),
+        items=items,
         max_count=3 if monotone else 2,
         max_items_per_user=user,
         monotone=monotone,
@@ -186,11 +202,13 @@ def _wide_cases() -> Iterator[WideCheck]:
         yield _wide(label, None, monotone=False, case=i)
 
 
-def _wide_gaussian(label: str, user: int, sigma: float, least: float = 0.0) -> WideCheck:
-    """Half of the items of one user among many: nothing common to all, so sqrt(D) shows."""
-    return WideCheck(
-        label, (user, 9 * user), 2 * user, sigma, "gaussian", EPSILON, 0.01, least=least
-    )
+def _wide_gaussian(
+    label: str, user: int, squared: float, *, others: int = 900, least: float = 0.0
+) -> WideCheck:
+    """All items of one user among many, sigma for a squared L2 sensitivity."""
+    sigma = gaussian_sigma(epsilon=EPSILON, delta=0.01, sensitivity=math.sqrt(squared))
+    sizes, k = (user, others), min(2 * user, (user + others) // 2)
+    return WideCheck(label, sizes, k, sigma, "gaussian", EPSILON, 0.01, least=least)
 
 
 # ---- broken
@@ -220,6 +238,17 @@ def _broken_laws() -> Iterator[PrivacyCheck | WideCheck]:
         max_items_per_user=2,
         **both_ways,
     )
+    yield from _broken_gaussian()
+    yield _wide("Theorem 2.2 without sqrt(k)", 4.0, power=0.0)
+    for case, wrong in enumerate((0.7, 0.5)):
+        items = f"k={WIDE[case]['k']}"
+        yield _wide(f"Theorem 2.2, {items}, constant {wrong} for 2", wrong, case=case)
+        label = f"Theorem 2.2, {items}, constant {2 * wrong} for 4, scores that move both ways"
+        yield _wide(label, 2 * wrong, monotone=False, case=case)
+
+
+def _broken_gaussian() -> Iterator[PrivacyCheck | WideCheck]:
+    both_ways: dict[str, Any] = {"monotone": False, "max_count": 2}
     delta = gaussian_delta(epsilon=EPSILON, sigma=1.0)
     yield _not_private(
         "gaussian: sigma without sqrt(D)",
@@ -228,14 +257,15 @@ def _broken_laws() -> Iterator[PrivacyCheck | WideCheck]:
         max_items_per_user=2,
         **both_ways,
     )
-    sigma = gaussian_sigma(epsilon=EPSILON, delta=0.01)
-    yield _wide_gaussian("gaussian: sigma without sqrt(D), counts of 1000 items", 100, sigma)
-    yield _wide("Theorem 2.2 without sqrt(k)", 4.0, power=0.0)
-    for case, wrong in enumerate((0.7, 0.5)):
-        items = f"k={WIDE[case]['k']}"
-        yield _wide(f"Theorem 2.2, {items}, constant {wrong} for 2", wrong, case=case)
-        label = f"Theorem 2.2, {items}, constant {2 * wrong} for 4, scores that move both ways"
-        yield _wide(label, 2 * wrong, monotone=False, case=case)
+    # All move by 1/sqrt(2) at most after a common shift, if all move one way: then alone.
+    claim = Claim(EPSILON, gaussian_delta(epsilon=EPSILON, sigma=TIGHT, sensitivity=0.5**0.5))
+    label = "gaussian: differences of scores that move both ways as of those that move one way"
+    yield _not_private(label, _law(1, TIGHT, "gaussian"), claim, items=2, **both_ways)
+    label = "gaussian: noise 1% too small, 2 items"
+    yield _not_private(label, _law(1, 0.99 * TIGHT, "gaussian"), claim, items=2)
+    yield _wide_gaussian("gaussian: sigma without sqrt(D), counts of 1000 items", 100, 1.0)
+    label = "gaussian: D (d - D) / d for a user of up to 19 of 20 items, 10 being the worst"
+    yield _wide_gaussian(label, 10, 19 / 20, others=10)
 
 
 # ---- samplers
@@ -245,7 +275,7 @@ def _budget(noise: str) -> dict[str, Any]:
     """Return what makes the scale 1 at k=2, for counts."""
     if noise != "gaussian":
         return {"epsilon": 2.0, "noise": noise}
-    delta = gaussian_delta(epsilon=1.0, sigma=1.0)
+    delta = gaussian_delta(epsilon=1.0, sigma=1.0, sensitivity=_moved(1, len(COUNTS)))
     return {"epsilon": 1.0, "delta": delta, "max_items_per_user": 1, "noise": noise}
 
 
@@ -323,15 +353,17 @@ ENTRY = Entry(
     checks=(
         *_cases(),
         *(_gaussian(k, 2, 0.85, monotone=False) for k in (1, 2, 3)),
-        _gaussian(2, 1, 0.5, monotone=True),
-        _gaussian(2, 2, 0.25, monotone=True),
         _gaussian(3, 4, 0.75, monotone=False),
+        _gaussian(1, None, 0.999999, items=2, sigma=TIGHT),
+        *(_gaussian(k, None, 0.6) for k in (1, 2, 3)),
+        _gaussian(2, 1, 0.6),
+        _gaussian(1, None, 0.8, items=3),
+        _gaussian(1, 2, 0.8, items=3),
+        _gaussian(2, 5, 0.5, items=5),
         *_wide_cases(),
+        _wide_gaussian("gaussian, counts of 1000 items, at most 100 a user", 100, 90, least=1e-4),
         _wide_gaussian(
-            "gaussian, counts of 1000 items, at most 100 a user",
-            100,
-            gaussian_sigma(epsilon=EPSILON, delta=0.01, sensitivity=10.0),
-            least=1e-4,
+            "gaussian, counts of 1000 items, a user of any", 500, 250, others=500, least=1e-4
         ),
         *(_sampler(f"oneshot(), {n}", _public(n), n, sees=True) for n in NOISES),
         _sampler(

@@ -34,6 +34,7 @@ THRESHOLD = stability_threshold(DELTA, query_scale=SCALE, threshold_scale=SCALE)
 ITEMS = 4
 COUNTS = (6, 5, 5, 0)  # distances near the threshold: tests pass and fail
 DRAWS = 100_000
+NORMAL = ((2, 3, 1), (1, 2, 4), (2, 3, 4), (2, 5, 4))  # k, k_bar, most items of a user
 FEW_DRAWS = 20_000  # where a call takes longer, and the race has its own checks
 
 Picks = tuple[int, ...]
@@ -58,9 +59,15 @@ def _canonical(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
     return restricted.in_random_order(canonical.law(counts, k=k, scale=1 / EPSILON_STEP))
 
 
-def _normal(counts: Sequence[int], *, k: int) -> Mapping[Picks, float]:
-    """Pick by normal noise that is (2 EPSILON_STEP, DELTA)-DP for users of one item."""
-    sigma = gaussian_sigma(epsilon=2 * EPSILON_STEP, delta=DELTA)
+def _normal(
+    counts: Sequence[int], *, k: int, user: int, factor: float = 1.0
+) -> Mapping[Picks, float]:
+    """Pick by normal noise that is (2 EPSILON_STEP, DELTA)-DP for users of so many items."""
+    shown = len(counts)
+    squared = max(t * (shown - t) / shown for t in range(1, min(user, shown) + 1))
+    sigma = gaussian_sigma(
+        epsilon=2 * EPSILON_STEP, delta=DELTA, sensitivity=factor * math.sqrt(squared)
+    )
     return noise.sequence_law(dict(enumerate(counts)), k=k, scale=sigma, noise="gaussian")
 
 
@@ -90,13 +97,18 @@ def _cases() -> Iterator[PrivacyCheck]:
         "permute-and-flip": (lambda k: partial(_flip, k=k), EPSILON_STEP),
         "ranked by name behind a random order": (lambda k: partial(_any, k=k), 0.0),
     }
-    for known in (True, False):
+    for (k, k_bar, user), known in itertools.product(NORMAL, (True, False)):
         yield PrivacyCheck(
-            f"normal, k=2, k_bar=3, at most 1 item a user, {_domain(known)}",
-            _law(partial(_normal, k=2), 2, 3, known=known),
-            (Claim(2 * EPSILON_STEP + EPSILON_TESTS, 2 * DELTA, 0.3),),
-            max_items_per_user=1,
+            f"normal, k={k}, k_bar={k_bar}, at most {user} of the items a user, {_domain(known)}",
+            _law(partial(_normal, k=k, user=user), k, k_bar, known=known),
+            (Claim(2 * EPSILON_STEP + EPSILON_TESTS, 2 * DELTA, 0.3 if k_bar <= ITEMS else 0.0),),
+            max_items_per_user=user,
         )
+    yield PrivacyCheck(
+        "normal, k=2 of 4, where every test passes: its own cost alone",
+        _all_pass(1.0),
+        (Claim(2 * EPSILON_STEP, DELTA, 0.4),),
+    )
     for name, (picks_law, step) in mechanisms.items():
         for k, k_bar, known in itertools.product((1, 2, 3), (1, 2, 3, 5), (True, False)):
             if k > k_bar or (name != "Gumbel" and (k, k_bar) not in ((2, 2), (2, 3), (1, 3))):
@@ -113,6 +125,12 @@ def _cases() -> Iterator[PrivacyCheck]:
         items=5,
         max_count=0,
     )
+
+
+def _all_pass(factor: float) -> Law:
+    """Pick by normal noise from all items: nothing is cut off, so nothing need fail."""
+    normal = partial(_normal, k=2, user=ITEMS, factor=factor)
+    return _law(normal, 2, ITEMS, known=True, threshold=-40.0)
 
 
 def _delta(k: int, k_bar: int, known: bool) -> tuple[float, float]:
@@ -236,6 +254,9 @@ def _broken() -> Iterator[PrivacyCheck]:
         "the mechanism not charged",
         _law(_gumbel(1), 1, 3, known=True, threshold=-20.0),
         0.9 * EPSILON_STEP,
+    )
+    yield _not_private(
+        "normal noise for half of what differences move by", _all_pass(0.5), 2 * EPSILON_STEP
     )
     for label, picks_law, step in (
         ("ranked by name, items in their own order", _ranked_by_name, 0.0),
@@ -434,7 +455,7 @@ ENTRY = Entry(
         _sampler(
             "restricted(normal)",
             _public(of="normal", spent=DELTA, options={"max_items_per_user": 1}),
-            _law(partial(_normal, k=2), 2, 3, known=True),
+            _law(partial(_normal, k=2, user=1), 2, 3, known=True),
             seed=50,
             draws=FEW_DRAWS,
         ),
