@@ -830,3 +830,25 @@ def test_weighted_counts_users_of_many_items_less(run, events, domain):
 )  # fmt: skip
 def test_weighted_is_refused_before_any_event_is_read(refused, options, message):
     assert message in refused("select", "nothing.csv", *BUDGET, *options)
+
+
+def test_a_missing_column_names_the_option_for_it(tmp_path, capsys):
+    (tmp_path / "e.csv").write_text("who,what\n1,tea\n")
+    (tmp_path / "w.csv").write_text("who,what\n1,2\n")
+    (tmp_path / "d.txt").write_text("1\n2\n")
+    select = ["select", str(tmp_path / "e.csv"), *BUDGET]
+    rank = [
+        "rank", str(tmp_path / "w.csv"), "--domain", str(tmp_path / "d.txt"), "-k", "1",
+        "--epsilon", "1", "--degree", "1", "--comparisons-per-pair", "1",
+    ]  # fmt: skip
+    for argv, column in (
+        (select, "user"),
+        ([*select, "--user", "who"], "item"),
+        (rank, "winner"),
+        ([*rank, "--winner", "who"], "loser"),
+    ):
+        assert main(argv) == 2
+        message = capsys.readouterr().err.strip()
+        assert message.endswith(
+            f"no column '{column}' in the header; say which column it is by --{column}"
+        )

@@ -23,7 +23,7 @@ COMMANDS = (select, rank, cost, ledger, verify)
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise Refused(message)
+        raise Refused(f"{message}; see {self.prog} --help")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

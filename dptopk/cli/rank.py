@@ -62,7 +62,7 @@ def _run(args: argparse.Namespace) -> int:
         calibrate(len(domain), complete=args.degree >= len(domain) - 1, **options)
     if not (args.json or args.quiet):
         tables()
-    rows = open_events(args, columns, connect())
+    rows = open_events(args, COLUMNS, connect())
     winner, loser = map(str, columns)
     release = rank_pairs(
         rows,

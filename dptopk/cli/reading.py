@@ -26,18 +26,25 @@ def add_files(parser: Any, *, what: str, columns: tuple[str, str], nulls: bool) 
             metavar="COL",
             help=f"column (default: {column}), or its number with --no-header",
         )
-    option("--format", choices=FORMATS, help="of all files (default: by name; csv for -)")
+    option("--format", choices=FORMATS, help="of the files (default: by their names; csv for -)")
     option("--no-header", action="store_true", help="CSV without a header line: columns by number")
     option(
         "--delimiter",
         type=_delimiter,
         metavar="C",
-        help="of CSV (default: the one that the header tells)",
+        help="what separates columns of a CSV (default: as in its header)",
     )
     if nulls:
         choices = ("error", "drop")
-        option("--nulls", choices=choices, default="error", help="refuse or leave out such rows")
-        option("--drop-nulls", action="store_const", const="drop", dest="nulls", help="same")
+        meaning = "rows without a user or an item: refuse the file (default), or leave them out"
+        option("--nulls", choices=choices, default="error", help=meaning)
+        option(
+            "--drop-nulls",
+            action="store_const",
+            const="drop",
+            dest="nulls",
+            help="the same as --nulls drop",
+        )
 
 
 def _delimiter(text: str) -> str:
@@ -61,18 +68,25 @@ def columns_of(args: argparse.Namespace, names: tuple[str, str]) -> tuple[str | 
     return numbers[0], numbers[1]
 
 
-def open_events(
-    args: argparse.Namespace, columns: tuple[str | int, str | int], connection: Any
-) -> Any:
+def open_events(args: argparse.Namespace, names: tuple[str, str], connection: Any) -> Any:
     """Open the files as one relation, whose columns are named ``str(column)``."""
+    from dptopk.errors import SourceError
     from dptopk.sources.files import read_events
 
-    return read_events(
-        args.files,
-        user=columns[0],
-        item=columns[1],
-        format=args.format,
-        header=not args.no_header,
-        delimiter=args.delimiter,
-        connection=connection,
-    )
+    columns = columns_of(args, names)
+    try:
+        return read_events(
+            args.files,
+            user=columns[0],
+            item=columns[1],
+            format=args.format,
+            header=not args.no_header,
+            delimiter=args.delimiter,
+            connection=connection,
+        )
+    except SourceError as error:
+        message = str(error)
+    for name, column in zip(names, columns, strict=True):
+        if f"no column {column!r}" in message:
+            raise Refused(f"{message}; say which column it is by --{name}")
+    raise SourceError(message)

@@ -40,16 +40,29 @@ def add(commands: Any) -> None:
     option = select.add_argument
     add_files(select, what="one event a row", columns=COLUMNS, nulls=True)
     option("-k", "--k", type=int, default=10, help="how many items (default: 10)")
-    option("--epsilon", type=float, help="the total budget")
-    option("--delta", type=float, help="e.g. 1e-6; may be left out with --domain")
-    option("--mechanism", choices=MECHANISMS, default="limited_domain")
-    option("--k-bar", type=_k_bar, metavar="N|private", help="items considered (default: by k)")
+    option("--epsilon", type=float, help="the total epsilon, e.g. 1; smaller is more private")
+    option(
+        "--delta", type=float, help="the total delta, e.g. 1e-6; with --domain it may be left out"
+    )
+    option(
+        "--mechanism",
+        choices=MECHANISMS,
+        default="limited_domain",
+        metavar="NAME",
+        help=f"one of {', '.join(MECHANISMS)} (default: limited_domain)",
+    )
+    option(
+        "--k-bar",
+        type=_k_bar,
+        metavar="N|private",
+        help="how many counts take part (default: by k)",
+    )
     option("--noise", metavar="LAW", help="of a oneshot: laplace, exponential or gaussian")
-    option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user")
+    option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user at most")
     option("--soft-cap", type=int, metavar="T", help="of weighted: items past T count less")
     option("--norm", choices=("l2", "l1"), help="of weighted: Gaussian or Laplace noise")
     option("--min-users", type=int, metavar="C", help="of weighted: a threshold C users higher")
-    option("--domain", metavar="FILE", help="all items there are, one a line")
+    option("--domain", metavar="FILE", help="all items there may be, fixed beforehand; one a line")
     option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
     option("--counts-delta", type=float, metavar="D", help="delta of the counts (default: 0)")
     option("--ledger", metavar="PATH", help="charge a budget of this file, in place of --epsilon")
@@ -110,7 +123,7 @@ def _select(args: argparse.Namespace, session: Any) -> int:
         tables()
     con = connect()
     columns = columns_of(args, COLUMNS)
-    events = open_events(args, columns, con)
+    events = open_events(args, COLUMNS, con)
     user, item = map(str, columns)
     h = Histogram.from_events(
         events,

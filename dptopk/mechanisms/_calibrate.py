@@ -26,7 +26,9 @@ def calibrate(
     `delta` is what the composition may use of the total.
     """
     if (epsilon is None) == (epsilon_step is None):
-        raise TypeError("give either epsilon (the total) or epsilon_step (a step), not both")
+        raise TypeError(
+            "give either epsilon (the total) or epsilon_step (of each step): one of the two"
+        )
     if epsilon is not None:
         total = positive("epsilon", epsilon)
         return total, step_epsilon(total, steps, delta, method)
