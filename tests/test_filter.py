@@ -8,12 +8,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import special
 
 import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.accounting import total_epsilon
 from dptopk.accounting.compositions import epsilon_of_rho
 from dptopk.accounting.prices import bounded_range_rho, laplace_rho
+from dptopk.accounting.weights import weight
 from dptopk.budget.exact import exact
 from dptopk.budget.total import rho_of
 from dptopk.rounding import down
@@ -214,7 +216,7 @@ def test_bad_rho(call, error, message):
 @pytest.mark.parametrize(
     ("total", "most"), [({"epsilon": 1.0}, 20), ({"epsilon": 1.0, "delta": 1e-6}, 73)]
 )
-def test_joint_and_noisy_max_are_one_bounded_range_step(total, most):
+def test_joint_canonical_and_noisy_max_are_one_bounded_range_step(total, most):
     """Of 0.05 each a total of (1, 1e-6) pays for 73; as any pure DP it would pay for 18."""
     budget, paid = dp.Filter(**total), 0
     calls = (
@@ -222,6 +224,7 @@ def test_joint_and_noisy_max_are_one_bounded_range_step(total, most):
         lambda: budget.joint(CLEAR, k=2, epsilon_step=0.05, output="sequence"),
         lambda: budget.noisy_max(CLEAR, epsilon_step=0.05, largest=False),
         lambda: budget.joint([0.5, 1.0], k=1, epsilon_step=0.05, sensitivity=0.1),
+        lambda: budget.canonical(CLEAR, k=2, epsilon_step=0.05),
     )
     with pytest.raises(dp.BudgetError):  # noqa: PT012
         while True:
@@ -229,6 +232,92 @@ def test_joint_and_noisy_max_are_one_bounded_range_step(total, most):
             paid += 1
     assert paid == most
     assert release.cost == budget.joint.__self__.cost._replace(theorem=release.cost.theorem)
+
+
+def sums(norm="l2", *, known=False, bound=10, soft_cap=2):
+    one = weight(4, soft_cap=soft_cap, norm=norm)
+    return dp.Histogram.from_weights(
+        [90_000 * one, 80_000 * one, 40 * one, 3 * one], ["ant", "bee", "cat", "dog"],
+        soft_cap=soft_cap, norm=norm, max_items_per_user=bound, domain_is_public=known,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_weighted_by_rho(known):
+    budget = dp.Filter(rho=Decimal("0.3"), delta=1e-6)
+    delta = 0 if known else 1e-7
+    for _ in range(3):
+        release = budget.weighted(
+            sums(known=known), k=2, rho=Decimal("0.1"), delta_threshold=delta, release_weights=True
+        )
+    assert release.labels == ("ant", "bee")
+    assert release.weights is not None
+    assert budget.remaining.rho == 0.0
+    assert budget.remaining.delta == pytest.approx(5e-7 - 3 * delta)
+    scale = release.parameters["scale"]
+    assert scale == pytest.approx(math.sqrt(2 / 0.2), rel=1e-12)
+    assert Fraction(scale) ** 2 * Fraction("0.1") >= 1  # S^2 / (2 sigma^2) <= rho
+    assert release.cost == budget.cost._replace(theorem=release.cost.theorem)
+    assert (release.parameters["threshold"] is None) == known
+    with pytest.raises(dp.BudgetError, match="may cost rho = 1e-09, and 0 is left"):
+        budget.weighted(sums(known=known), k=2, rho=1e-9, delta_threshold=delta)
+
+
+def test_the_threshold_of_weighted_is_paid_by_delta():
+    budget = dp.Filter(rho=1, delta=1e-6)
+    for _ in range(5):
+        release = budget.weighted(sums(), rho=0.01, delta_threshold=1e-7)
+    with pytest.raises(dp.BudgetError, match="costs a delta of 1e-09, and 0 is left"):
+        budget.weighted(sums(), rho=0.01, delta_threshold=1e-9)
+    scale, bar = release.parameters["scale"], release.parameters["threshold"]
+    masses = [
+        -t * float(special.log_ndtr((bar - weight(t, soft_cap=2) / 2**20) / scale))
+        for t in range(1, 11)
+    ]
+    assert 0.9999 < max(masses) / 1e-7 <= 1 - 5e-7 / 2
+    alone = dp.weighted(sums(), epsilon=9.0, delta=1e-7)  # of no filter, where delta is not split
+    assert alone.parameters["threshold"] < bar
+
+
+def test_laplace_noise_of_weighted_costs_less_in_rho_than_any_pure_step():
+    for total, left in (({"epsilon": 1}, 0.5), ({"rho": 1}, 1 - laplace_rho(0.5))):
+        budget = dp.Filter(**total)
+        release = budget.weighted(sums("l1", known=True), k=2, epsilon=0.5)
+        assert release.labels == ("ant", "bee")
+        assert release.parameters["scale"] == 4.0  # min(soft_cap, items) / epsilon
+        assert max(budget.remaining) == pytest.approx(left, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("budget", "h", "call", "error", "message"),
+    [
+        ({"epsilon": 1}, {"known": True}, {"rho": 0.1}, ValueError, "counts in rho"),
+        ({"rho": 1}, {}, {"rho": 0.1}, ValueError, "delta_threshold must be in"),
+        ({"rho": 1}, {}, {"rho": 0.1, "delta_threshold": 1e-9}, ValueError, "delta > 0"),
+        ({"epsilon": 1}, {"norm": "l1"}, {"epsilon": 0.1, "delta_threshold": 1e-9}, ValueError,
+         "delta > 0"),
+        ({"rho": 1}, {"known": True}, {"epsilon": 0.1}, TypeError, "norm 'l2' takes rho"),
+        ({"rho": 1}, {"norm": "l1", "known": True}, {"rho": 0.1}, TypeError, "'l1' takes epsilon"),
+        ({"rho": 1}, {"known": True}, {"rho": 0.1, "epsilon": 0.1}, TypeError, "takes rho"),
+        ({"rho": 1}, {"known": True}, {}, TypeError, "takes rho"),
+        ({"rho": 1}, {"known": True}, {"rho": -1}, ValueError, "rho must be"),
+        ({"rho": 1}, {"known": True}, {"rho": Fraction(1, 10**400)}, ValueError, "rho must be"),
+        ({"rho": 1}, {"known": True}, {"rho": 1e-300}, ValueError, "noise scale is past"),
+        ({"rho": 1}, {"known": True, "norm": "l1"}, {"epsilon": 1e-300}, ValueError, "is past"),
+        ({"rho": 1}, {"known": True}, {"rho": 0.1, "delta_threshold": 1e-9}, ValueError,
+         "a known domain has no threshold"),
+        ({"rho": 1, "delta": 1e-6}, {"bound": None}, {"rho": 0.1, "delta_threshold": 1e-9},
+         TypeError, "max_items_per_user must be given"),
+        ({"rho": 1}, {"known": True}, {"rho": 0.1, "rng": 3}, TypeError, "rng"),
+        ({"rho": 1}, {"known": True}, {"rho": 0.1, "k": 9}, ValueError, "k must be at most"),
+    ],
+)  # fmt: skip
+def test_bad_calls_of_weighted_are_free(budget, h, call, error, message):
+    payer = dp.Filter(**budget)
+    before = payer.remaining
+    with pytest.raises(error, match=message):
+        payer.weighted(sums(**h), **{"k": 1, **call})
+    assert payer.remaining == before
 
 
 def test_a_price_past_the_range_of_floats_is_refused():

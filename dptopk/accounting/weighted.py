@@ -8,14 +8,15 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
 from dptopk.accounting.gaussian import gaussian_sigma
 from dptopk.accounting.weights import ONE, norm_bound, weight
-from dptopk.rounding import padded, quotient_up
+from dptopk.rounding import down, padded, quotient_up, root_up
 
-__all__ = ["WeightedNoise", "adding", "removing", "weighted_noise"]
+__all__ = ["WeightedNoise", "adding", "removing", "split_noise", "weighted_noise"]
 
 ROUNDING = 2.0**-46  # of a normal tail, times what its argument cancels squared
 NARROW = 2.0**-50  # cells of x are not cut further
@@ -103,6 +104,64 @@ def weighted_noise(
     assert max_items_per_user is not None
     least = _threshold(mass, scale, reach, soft_cap, norm, max_items_per_user)
     return WeightedNoise("laplace" if norm == "l1" else "gaussian", scale, least)
+
+
+def split_noise(
+    price: Fraction,
+    *,
+    soft_cap: int,
+    norm: str,
+    max_items_per_user: int | None,
+    mass: Fraction | None,
+) -> WeightedNoise:
+    """Return the noise of a price, and the threshold of a mass of its own, for many calls together.
+
+    docs/proofs/weighted.md, "In a filter", proves what they cost together.
+
+    Parameters
+    ----------
+    price : Fraction
+        rho of Gaussian noise ("l2"), or epsilon of Laplace noise ("l1").
+    soft_cap, norm, max_items_per_user
+        As in `weighted_noise`.
+    mass : Fraction or None
+        M: what -ln of the chance that no item of one person's own comes out may be
+        at most. None for a known domain.
+
+    Returns
+    -------
+    WeightedNoise
+
+    Raises
+    ------
+    ValueError
+        If the price is so small that the noise is past 2**30 users.
+
+    Examples
+    --------
+    >>> noise = split_noise(Fraction(1, 50), soft_cap=1, norm="l2", max_items_per_user=100,
+    ...                     mass=Fraction(1, 10**6))
+    >>> round(noise.scale / 2**20, 3), round(noise.threshold / 2**20, 3)
+    (5.0, 28.16)
+    """
+    bound = Fraction(norm_bound(soft_cap, norm, max_items_per_user))
+    if norm == "l1":
+        if bound > price * Fraction(HIGHEST):
+            _held(math.inf)
+        noise, reach, scale = "laplace", _laplace_reach, _held(quotient_up(bound, down(price)))
+    else:
+        cap = soft_cap if max_items_per_user is None else min(soft_cap, max_items_per_user)
+        variance = Fraction(ONE * ONE * cap) / (2 * price)
+        if variance > Fraction(HIGHEST) ** 2:
+            _held(math.inf)
+        noise, reach, scale = "gaussian", _gaussian_reach, root_up(variance)
+    if mass is None:
+        return WeightedNoise(noise, scale, None)
+    assert max_items_per_user is not None
+    least = down(mass * (1 - Fraction(1, 2**40)))
+    return WeightedNoise(
+        noise, scale, _threshold(least, scale, reach, soft_cap, norm, max_items_per_user)
+    )
 
 
 def _held(scale: float) -> float:

@@ -10,7 +10,8 @@ might go past the total:
   `dptopk.accounting.prices` has what a step costs. Costs may be chosen
   adaptively, as long as their sum is kept below a bound fixed beforehand
   (Feldman and Zrnic 2021; Rogers, Roth, Ullman and Vadhan 2016 for pure DP). The
-  deltas of thresholds add up to the rest of delta, as in docs/proofs/session.md.
+  deltas of thresholds add up to the rest of delta, as in docs/proofs/session.md
+  and docs/proofs/weighted.md.
 
 Sums are exact fractions: a Decimal or Fraction is taken as it is, and a float for
 the decimal that it prints as: ten times 0.1 is 1.0, and uses it up. The noise
@@ -24,20 +25,15 @@ import threading
 from fractions import Fraction
 from typing import Any, Literal
 
-from dptopk._types import KBar
-from dptopk._validate import choice, integer, positive, probability
+from dptopk._validate import choice, integer, positive
 from dptopk.accounting.inverse import step_of_rho
-from dptopk.accounting.prices import price
+from dptopk.accounting.prices import price as price_of
 from dptopk.budget.exact import Exact, exact, told_apart
+from dptopk.budget.filter_calls import FilterCalls
 from dptopk.budget.total import Left, Total
 from dptopk.errors import BudgetError
-from dptopk.histogram import Counts
 from dptopk.mechanisms._plan import Steps
-from dptopk.mechanisms.canonical import steps_canonical
-from dptopk.mechanisms.joint import steps_joint
-from dptopk.mechanisms.limited_domain import steps_limited_domain
-from dptopk.mechanisms.noisy_max import steps_noisy_max
-from dptopk.mechanisms.peel import steps_peel
+from dptopk.mechanisms.weighted import Call
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, check_rng
 from dptopk.rounding import below, down
@@ -45,7 +41,7 @@ from dptopk.rounding import below, down
 __all__ = ["Filter"]
 
 
-class Filter:
+class Filter(FilterCalls):
     """A total for calls whose epsilon is chosen from call to call.
 
     What a call may cost at most is charged before anything is drawn. Of calls
@@ -62,7 +58,7 @@ class Filter:
         The total delta. At 0 all calls are pure DP and their epsilons add up; or,
         with `rho`, there can be no call with a threshold.
     delta_split : float, default 0.5
-        Part of delta, in (0, 1), that goes to thresholds of limited_domain;
+        Part of delta, in (0, 1), that goes to thresholds of limited_domain and weighted;
         at the rest epsilon follows from rho, or rho from epsilon.
 
     Raises
@@ -108,6 +104,7 @@ class Filter:
         total = Total.of(epsilon=epsilon, rho=rho, delta=delta, delta_split=delta_split)
         self.epsilon, self.delta, self.rho = total.epsilon, total.delta, total.rho
         self._pure, self._left, self._left_delta = total.pure, total.amount, total.thresholds
+        self._thresholds = total.thresholds
         self._lock, self._pid = threading.Lock(), os.getpid()
         self._cost = total.cost("all calls under a filter")
         self._cost_of_call = total.cost("charged to a filter, whose calls cost this all together")
@@ -145,188 +142,6 @@ class Filter:
         while step > 0.0 and self._price(exact(step)) > each:
             step = below(step)
         return step
-
-    def limited_domain(
-        self,
-        counts: Counts,
-        *,
-        k: int,
-        epsilon_step: float | Exact,
-        delta_threshold: float | Exact,
-        k_bar: KBar = None,
-        max_items_per_user: int | None = None,
-        rng: Rng | None = None,
-    ) -> Release:
-        """Pick up to k of the k_bar most frequent items, and pay for what comes back.
-
-        Parameters
-        ----------
-        counts, k, k_bar, max_items_per_user, rng
-            As in `dptopk.limited_domain`.
-        epsilon_step : float, Decimal or Fraction
-            The epsilon of each step of this call.
-        delta_threshold : float, Decimal or Fraction
-            The delta of the threshold of this call.
-
-        Returns
-        -------
-        Release
-            Its cost is that of the whole filter, once for all its calls.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If an argument is of the wrong kind or out of range, or the filter
-            has no delta; nothing is charged.
-        BudgetError
-            If the call might cost more than is left; nothing is charged or drawn.
-        RandomnessError
-            If there is no secure source of random bits; nothing is charged.
-        """
-        probability("delta_threshold", delta_threshold, zero=False)
-        steps = steps_limited_domain(
-            counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
-        )
-        return self._run(steps, epsilon_step, exact(delta_threshold), rng)
-
-    def peel(
-        self,
-        counts: Counts,
-        *,
-        k: int,
-        epsilon_step: float | Exact,
-        sensitivity: float = 1.0,
-        monotone: bool | None = None,
-        rng: Rng | None = None,
-    ) -> Release:
-        """Pick k items over the full domain.
-
-        Parameters
-        ----------
-        counts, k, sensitivity, monotone, rng
-            As in `dptopk.peel`.
-        epsilon_step : float, Decimal or Fraction
-            The epsilon of each pick.
-
-        Returns
-        -------
-        Release
-            Its cost is that of the whole filter, once for all its calls.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetError, RandomnessError
-            As in `limited_domain`.
-        UnknownDomainError
-            If the items were read off the data.
-        """
-        steps = steps_peel(counts, k=k, sensitivity=sensitivity, monotone=monotone)
-        return self._run(steps, epsilon_step, Fraction(0), rng)
-
-    def joint(
-        self,
-        counts: Counts,
-        *,
-        k: int,
-        epsilon_step: float | Exact,
-        output: Literal["set", "sequence"] = "set",
-        sensitivity: float = 1.0,
-        monotone: bool | None = None,
-        rng: Rng | None = None,
-    ) -> Release:
-        """Pick k items at once over the full domain: one bounded-range step, whatever k.
-
-        Parameters
-        ----------
-        counts, k, output, sensitivity, monotone, rng
-            As in `dptopk.joint`.
-        epsilon_step : float, Decimal or Fraction
-            Its epsilon.
-
-        Returns
-        -------
-        Release
-            Its cost is that of the whole filter, once for all its calls.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetError, RandomnessError
-            As in `limited_domain`.
-        UnknownDomainError
-            If the items were read off the data.
-        """
-        steps = steps_joint(counts, k=k, output=output, sensitivity=sensitivity, monotone=monotone)
-        return self._run(steps, epsilon_step, Fraction(0), rng)
-
-    def canonical(
-        self,
-        counts: Counts,
-        *,
-        k: int,
-        epsilon_step: Any,
-        sensitivity: float = 1.0,
-        monotone: bool | None = None,
-        rng: Rng | None = None,
-    ) -> Release:
-        """Pick a set of k items over the full domain: one bounded-range step, whatever k.
-
-        Parameters
-        ----------
-        counts, k, sensitivity, monotone, rng
-            As in `dptopk.canonical`.
-        epsilon_step : float, Decimal or Fraction
-            Its epsilon.
-
-        Returns
-        -------
-        Release
-            Its cost is that of the whole filter, once for all its calls.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetError, RandomnessError
-            As in `limited_domain`.
-        UnknownDomainError
-            If the items were read off the data.
-        """
-        steps = steps_canonical(counts, k=k, sensitivity=sensitivity, monotone=monotone)
-        return self._run(steps, epsilon_step, Fraction(0), rng)
-
-    def noisy_max(
-        self,
-        counts: Counts,
-        *,
-        epsilon_step: float | Exact,
-        largest: bool = True,
-        sensitivity: float = 1.0,
-        monotone: bool | None = None,
-        rng: Rng | None = None,
-    ) -> Release:
-        """Pick the item with the largest or least noisy score: one bounded-range step.
-
-        With Gumbel noise; for a pick by other noise `charge` its epsilon.
-
-        Parameters
-        ----------
-        counts, largest, sensitivity, monotone, rng
-            As in `dptopk.noisy_max`.
-        epsilon_step : float, Decimal or Fraction
-            Its epsilon.
-
-        Returns
-        -------
-        Release
-            Its cost is that of the whole filter, once for all its calls.
-
-        Raises
-        ------
-        TypeError, ValueError, BudgetError, RandomnessError
-            As in `limited_domain`.
-        UnknownDomainError
-            If the items were read off the data.
-        """
-        steps = steps_noisy_max(counts, largest=largest, sensitivity=sensitivity, monotone=monotone)
-        return self._run(steps, epsilon_step, Fraction(0), rng)
 
     def charge(
         self,
@@ -382,12 +197,12 @@ class Filter:
             return down(exact(rho))
         positive("epsilon", epsilon)
         step = exact(epsilon)
-        self._reserve(step if self._pure else price(step, law), Fraction(0))
+        self._reserve(step if self._pure else price_of(step, law), Fraction(0))
         return down(step)
 
     def _price(self, step: Fraction) -> Fraction:
         """Return what a bounded-range step costs."""
-        return step if self._pure else price(step, "bounded_range")
+        return step if self._pure else price_of(step, "bounded_range")
 
     def _run(
         self, steps: Steps, epsilon_step: float | Exact, delta: Fraction, rng: Rng | None
@@ -395,8 +210,8 @@ class Filter:
         """Check, charge, draw, give back: in this order."""
         positive("epsilon_step", epsilon_step)
         step = exact(epsilon_step)
-        if steps.thresholds and self.delta == 0.0:
-            raise ValueError("a noisy threshold needs a filter with delta > 0")
+        if steps.thresholds:
+            self._check_threshold()
         plan = steps.at(down(step), down(delta), self._cost_of_call)
         check_rng(rng)
         each = self._price(step)
@@ -405,6 +220,27 @@ class Filter:
         with self._lock:
             self._left += (steps.most - steps.taken(released)) * each
         return released
+
+    def _run_weighted(
+        self, call: Call, price: Fraction, delta: Fraction, rng: Rng | None
+    ) -> Release:
+        """Check, charge, draw: in this order."""
+        if self._pure and call.norm == "l2":
+            raise ValueError("Gaussian noise needs a filter that counts in rho")
+        mass = None
+        if not call.histogram.known_domain:
+            self._check_threshold()
+            # Several thresholds add up in an exponent: docs/proofs/weighted.md.
+            mass = delta * (1 - self._thresholds / 2)
+        plan = call.at_price(price, mass, self._cost_of_call)
+        check_rng(rng)
+        laplace = call.norm == "l1" and not self._pure
+        self._reserve(price_of(price, "laplace") if laplace else price, delta)
+        return plan.draw(rng)
+
+    def _check_threshold(self) -> None:
+        if self.delta == 0.0:
+            raise ValueError("a noisy threshold needs a filter with delta > 0")
 
     def _reserve(self, price: Fraction, delta: Fraction) -> None:
         if os.getpid() != self._pid:

@@ -134,7 +134,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "gamma": Mechanism("known", "ordered", "none", no_session=_NOT_BOUNDED_RANGE),
     "weighted": Mechanism(
         "any", "ordered", "optional", options=("max_items_per_user",), weights=True,
-        no_session=_NO_STEPS,
+        no_session=_NOT_BOUNDED_RANGE,
     ),
     "noisy_counts": Mechanism(
         "", "", "optional", noises=DISCRETE_NOISES, command=False, no_session=_COUNTS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 from dptopk import _core
 from dptopk._counts import Head, head_size
 from dptopk._validate import boolean, integer, positive, probability
-from dptopk.accounting.weighted import WeightedNoise, weighted_noise
+from dptopk.accounting.weighted import WeightedNoise, split_noise, weighted_noise
 from dptopk.accounting.weights import GRID, ONE
 from dptopk.domain import bound_of_user
 from dptopk.histogram import Histogram, weighted_histogram
@@ -20,7 +21,7 @@ from dptopk.mechanisms._select import exact_field, full_head
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, acquire, release
 
-__all__ = ["Pricing", "plan_weighted", "price_weighted", "weighted"]
+__all__ = ["Call", "Pricing", "call_weighted", "plan_weighted", "price_weighted", "weighted"]
 
 THEOREMS = {
     "gaussian": "Balle and Wang 2018, Theorem 8, L2 sensitivity sqrt({})",
@@ -156,49 +157,99 @@ def plan_weighted(
     release_weights: bool = False,
 ) -> Plan:
     """Check a call of `weighted`; arguments as there."""
+    call = call_weighted(
+        h,
+        k=k,
+        min_users=min_users,
+        max_items_per_user=max_items_per_user,
+        release_weights=release_weights,
+    )
+    priced = price_weighted(
+        positive("epsilon", epsilon),
+        probability("delta", delta, zero=True),
+        call.soft_cap,
+        call.norm,
+        max_items_per_user=call.max_items_per_user,
+        n_items=call.histogram.n_items,
+        min_users=call.min_users,
+    )
+    return call.at(priced.noise, priced.cost)
+
+
+class Call(NamedTuple):
+    """A call of `weighted` that has passed every check and has no budget yet.
+
+    `max_items_per_user` is the bound that holds for the histogram's users.
+    """
+
+    histogram: Histogram
+    k: int | None
+    soft_cap: int
+    norm: str
+    max_items_per_user: int | None
+    min_users: int | None
+    release_weights: bool
+
+    def at(self, noise: WeightedNoise, cost: Cost) -> Plan:
+        """Return the plan with this noise and threshold, whose release says that it costs this."""
+        h, k = self.histogram, self.k
+
+        def draw(rng: Rng | None) -> Release:
+            head, most = _head_of(h, k, noise.scale, noise.threshold)
+            picks, weights, private = _pick(head, most, noise, self.release_weights, rng)
+            return Release(
+                indices=picks if h.known_domain else None,
+                labels=h.labels_of(picks),
+                weights=weights,
+                ordered=True,
+                complete=k is None or picks.size == k,
+                cost=cost,
+                mechanism="weighted",
+                by_counts=True,  # of users with weights of at most 1
+                private=private,
+                parameters={
+                    "k": k,
+                    "soft_cap": self.soft_cap,
+                    "norm": self.norm,
+                    "max_items_per_user": self.max_items_per_user,
+                    "min_users": self.min_users,
+                    "noise": noise.noise,
+                    "scale": noise.scale / ONE,
+                    "threshold": None if noise.threshold is None else noise.threshold / ONE,
+                },
+            )
+
+        return Plan(cost, draw)
+
+    def at_price(self, price: Fraction, mass: Fraction | None, cost: Cost) -> Plan:
+        """Return the plan at a price and a threshold's mass: see `split_noise`."""
+        n_items = self.histogram.n_items
+        noise = split_noise(
+            price,
+            soft_cap=self.soft_cap,
+            norm=self.norm,
+            max_items_per_user=_most(self.max_items_per_user, n_items),
+            mass=mass,
+        )
+        return self.at(_raised(noise, self.min_users), cost)
+
+
+def call_weighted(
+    h: Histogram,
+    *,
+    k: int | None = None,
+    min_users: int | None = None,
+    max_items_per_user: int | None = None,
+    release_weights: bool = False,
+) -> Call:
+    """Check everything about a call but its budget; arguments as in `weighted`."""
     h, soft_cap, norm = weighted_histogram(h)
     if min_users is not None:
         min_users = integer("min_users", min_users)
     k = _checked_k(k, h.n_items, min_users)
     user = bound_of_user(max_items_per_user, h.max_items_per_user)
     release_weights = boolean("release_weights", release_weights)
-    priced = price_weighted(
-        positive("epsilon", epsilon),
-        probability("delta", delta, zero=True),
-        soft_cap,
-        norm,
-        max_items_per_user=user,
-        n_items=h.n_items,
-        min_users=min_users,
-    )
-    noise, scale, threshold = priced.noise
-
-    def draw(rng: Rng | None) -> Release:
-        head, most = _head_of(h, k, scale, threshold)
-        picks, weights, private = _pick(head, most, priced.noise, release_weights, rng)
-        return Release(
-            indices=picks if h.known_domain else None,
-            labels=h.labels_of(picks),
-            weights=weights,
-            ordered=True,
-            complete=k is None or picks.size == k,
-            cost=priced.cost,
-            mechanism="weighted",
-            by_counts=True,  # of users with weights of at most 1
-            private=private,
-            parameters={
-                "k": k,
-                "soft_cap": soft_cap,
-                "norm": norm,
-                "max_items_per_user": user,
-                "min_users": min_users,
-                "noise": noise,
-                "scale": scale / ONE,
-                "threshold": None if threshold is None else threshold / ONE,
-            },
-        )
-
-    return Plan(priced.cost, draw)
+    return Call(h, k, soft_cap, norm, user, min_users, release_weights)
 
 
 def _checked_k(k: Any, n_items: int | None, min_users: int | None) -> int | None:
@@ -232,12 +283,7 @@ def price_weighted(
         raise ValueError(f"{which} needs delta > 0, got 0.0")
     if norm == "l1" and known:
         delta = 0.0
-    if max_items_per_user is None and not known:
-        raise TypeError(
-            "max_items_per_user must be given, or have bounded the histogram's users: of an "
-            "unknown domain the threshold depends on it; it may be large"
-        )
-    most = min((n for n in (max_items_per_user, n_items) if n is not None), default=None)
+    most = _most(max_items_per_user, n_items)
     plan = weighted_noise(
         epsilon=epsilon,
         delta=delta,
@@ -253,11 +299,28 @@ def price_weighted(
         theorem += ", and a threshold for what is one user's alone"
     elif norm == "l2":
         rho = ONE * ONE * cap / (2.0 * plan.scale * plan.scale) * (1.0 + 2.0**-50)
-    if min_users is not None:
-        plan = plan._replace(threshold=(plan.threshold or 0) + min_users * ONE)
-        if plan.threshold >= 2**62:  # type: ignore[operator]
-            raise ValueError(f"min_users is too large, got {min_users}")
+    plan = _raised(plan, min_users)
     return Pricing(plan, Cost(epsilon, delta, theorem), rho)
+
+
+def _most(max_items_per_user: int | None, n_items: int | None) -> int | None:
+    """Return the most items that a user has; `n_items` is the size of a known domain."""
+    if max_items_per_user is None and n_items is None:
+        raise TypeError(
+            "max_items_per_user must be given, or have bounded the histogram's users: of an "
+            "unknown domain the threshold depends on it; it may be large"
+        )
+    return min((n for n in (max_items_per_user, n_items) if n is not None), default=None)
+
+
+def _raised(noise: WeightedNoise, min_users: int | None) -> WeightedNoise:
+    """Return the noise with a threshold so many users higher."""
+    if min_users is None:
+        return noise
+    threshold = (noise.threshold or 0) + min_users * ONE
+    if threshold >= 2**62:
+        raise ValueError(f"min_users is too large, got {min_users}")
+    return noise._replace(threshold=threshold)
 
 
 def _head_of(h: Histogram, k: int | None, scale: float, threshold: int | None) -> tuple[Head, int]:

@@ -20,6 +20,7 @@ from dptopk.reference.noise import LAWS
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.draws import Public, at_least
+from dptopk.verification.filtered import Budget, CallsCheck, FormulaCheck, drawn
 from dptopk.verification.privacy import Counts, Law
 from dptopk.verification.registry import Entry, SamplerCheck
 from dptopk.verification.users import (
@@ -36,6 +37,10 @@ from dptopk.verification.users import (
 )
 
 DRAWS = 100_000
+PAID = (
+    Budget(1.0, 1e-6, 0.5, 1), Budget(1.0, 1e-6, 0.5, 4), Budget(0.2, 1e-9, 0.1, 3),
+    Budget(4.0, 0.01, 0.9, 2),
+)  # fmt: skip
 
 # ---- mistakes
 
@@ -169,6 +174,21 @@ def _twin(seed: int) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+# ---- under a filter
+
+
+def _of_filter(budget: Budget, factor: float = 1.0) -> Law:
+    model = budget.model("l2", 1)
+    return _law("l2", 2, known=False, scale=factor * model.scale, threshold=model.threshold)
+
+
+def _filtered(counts: Counts, draws: int, seed: int, *, budget: Budget) -> Iterator[Any]:
+    return drawn(partial(_data, norm="l2", known=False), counts, draws, seed, budget=budget)
+
+
+# Each of two calls takes what the thresholds of both have.
+FREE, FREE_SMALL = Budget(4.0, 0.01, 0.9, 2, delta_taken=2), Budget(split=0.9, delta_taken=2)
+
 L2, L2_TWO, L1 = (
     model_of("l2", 1, known=False), model_of("l2", 2, known=False), model_of("l1", 1, known=False)
 )  # fmt: skip
@@ -187,6 +207,20 @@ ENTRY = Entry(
         UserCheck("l1, known domain, pure", L1_KNOWN, 0.0, attains=0.99999),
         CostCheck("a user's cost, integrated", reference.user_cost),
         PlanCheck("the threshold, every t and u", lambda m, *_: m.threshold or 0.0, attains=0.999),
+        FormulaCheck("calls under a filter, every t and u", PAID, attains=0.99),
+        *(
+            CallsCheck(
+                f"{budget.calls} calls under a filter, {norm}, tau={tau}, split {budget.split:g}",
+                budget.model(norm, tau), DELTA, attains=0.9 * budget.split, calls=budget.calls,
+            )
+            for norm, tau, budget in (
+                ("l2", 1, Budget()), ("l2", 2, Budget(split=0.9)), ("l1", 1, Budget()),
+            )
+        ),
+        replace(_sampler(
+            "Filter.weighted(), l2, k=2", partial(_filtered, budget=Budget()),
+            _of_filter(Budget()), sees=_of_filter(Budget(), 0.9),
+        ), draws=30_000),
         *(
             _sampler(
                 f"weighted(), {norm}, k={k}, {'known' if known else 'unknown'} domain",
@@ -226,6 +260,18 @@ ENTRY = Entry(
         UserCheck("a threshold without delta", replace(L2, threshold=L2.adds(1)), DELTA),
         UserCheck("no threshold but two users", replace(L2, least_users=2), DELTA),
         UserCheck("all items count in full", replace(L2, weight=lambda *_, **__: ONE), DELTA),
+        FormulaCheck("under a filter, rho halved", tuple(replace(b, rho_taken=2) for b in PAID)),
+        FormulaCheck("under a filter, the threshold's delta forgotten", (FREE,)),
+        CallsCheck(
+            "2 calls under a filter, the threshold's delta forgotten",
+            FREE_SMALL.model("l2", 1), DELTA,
+        ),
+        CallsCheck("3 calls under a filter that pays for 2", Budget(split=0.8).model("l2", 1),
+                   DELTA, calls=3),
+        replace(_sampler(
+            "Filter.weighted() that takes half more rho, drawn",
+            partial(_filtered, budget=Budget(epsilon=1.2)), _of_filter(Budget()),
+        ), draws=30_000),
         CostCheck("a user's cost without ln q", _without_ln_q),
         PlanCheck("a threshold for u = 1 alone", _for_one_item),
         PlanCheck("a threshold without delta", lambda m, *_: m.adds(1)),
