@@ -17,7 +17,7 @@ ROWS = 50  # of a notebook's table
 
 
 def plain(value: Any) -> Any:
-    """Return a label or parameter as JSON has it: numbers, text, or their text."""
+    """Return a label or parameter for JSON: numbers and text as they are, all else as text."""
     if isinstance(value, Mapping):  # parameters of a mechanism inside another
         return {str(name): plain(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):

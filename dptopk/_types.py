@@ -19,7 +19,7 @@ __all__ = [
 
 
 class SupportsArray(Protocol):
-    """An array, or what turns itself into one: a Series, a tensor on the CPU."""
+    """An array, or an object that can become one: a Series, a tensor on the CPU."""
 
     def __array__(self) -> np.ndarray[Any, Any]:
         """Return the array."""

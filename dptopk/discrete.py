@@ -168,8 +168,8 @@ def _whole(sigma: float) -> float:
 def margin(noise: str, scale: float, confidence: float) -> int:
     """Return the smallest m >= 0 with P(|X| > m) <= 1 - confidence, or one more by rounding.
 
-    For one variate. That n of them all keep within it has probability
-    1 - n (1 - confidence) at least.
+    This is for one variate. All of n variates keep within it with probability at
+    least 1 - n (1 - confidence).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Which items take part, how many of them one user moves, and what they are called: each rule once.
+"""Three rules, each in one place: which items take part, how many one user moves, their labels.
 
 Plain numbers in, plain numbers out. `limit` is where a histogram was truncated,
 `n_items` the size of a known domain; None where there is none. All of this is
@@ -90,9 +90,9 @@ def k_bar_of(
 def bound_of_user(given: Any, known: int | None) -> int | None:
     """Return how many items one user has at most, or None if nothing bounds them.
 
-    `known` is what each user of the histogram was cut to. A larger bound is
-    true too, and the smaller holds. A smaller one can't be taken on trust:
-    the counts hold users who have more.
+    `known` is what each user of the histogram was cut to. If the given bound is
+    larger, it is true as well, and the smaller one is used. If it is smaller, it is
+    refused: the counts may hold users who have more.
 
     Examples
     --------
@@ -118,8 +118,8 @@ def bound_of_user(given: Any, known: int | None) -> int | None:
 def movable(k_bar: int, *, n_items: int | None, max_items_per_user: int | None) -> int:
     """Return how many items one user may push into the top k_bar.
 
-    Of a known domain no more than lie outside can move; at least 1 keeps the
-    threshold finite where none does.
+    In a known domain only the items outside the top k_bar can move in. It is at least
+    1, which keeps the threshold finite where there are none.
     """
     m = k_bar if max_items_per_user is None else min(k_bar, max_items_per_user)
     return m if n_items is None else min(m, max(1, n_items - k_bar))

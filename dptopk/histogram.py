@@ -1,4 +1,4 @@
-"""Distinct-user counts, prepared once: what every mechanism runs on."""
+"""Counts of distinct users per item, sorted once: every mechanism runs on them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 class Histogram:
     """Counts of distinct users per item, with their order prepared.
 
-    Prepared once in about one pass over the counts; a mechanism then costs
-    time in the number of picks, not of items.
+    Preparing takes about one pass over the counts. After that the time of a mechanism
+    depends on how many items it picks, not on how many there are.
 
     Parameters
     ----------
@@ -166,8 +166,8 @@ class Histogram:
         next_count : int
             The (k_bar+1)-th count; 0 if there is none.
         k_bar : int
-            The LIMIT that the engine was asked for, less one: how many rows it
-            might have returned. Public, unlike r.
+            The LIMIT that the engine was asked for, less one. It is public; r, how
+            many rows there were, is not.
         max_items_per_user : int, optional
             A bound on the items any one user has, known beforehand.
 
@@ -225,7 +225,7 @@ class Histogram:
         max_items_per_user: int | None = None,
         domain_is_public: bool = False,
     ) -> Histogram:
-        """Build from sums of weights, for `weighted`: where people with many items count less.
+        """Build from sums of weights, for `weighted`: users with many items count less.
 
         Parameters
         ----------
@@ -243,9 +243,9 @@ class Histogram:
         max_items_per_user : int, optional
             The most items a user has, known beforehand.
         domain_is_public : bool, default False
-            Whether the items were fixed before the data was seen, those that
-            nobody has included. By default they are those that somebody has, and
-            must be all of these: no LIMIT.
+            Whether the items were fixed before the data was seen; they then include
+            those that nobody has. By default they are the items that somebody has:
+            all of them, without a LIMIT.
 
         Returns
         -------
@@ -353,8 +353,8 @@ class Histogram:
             With a soft cap: "l2" for Gaussian noise, where each of t items counts
             sqrt(soft_cap / t), or "l1" for Laplace noise, soft_cap / t.
         nulls : {"error", "drop"}, default "error"
-            What becomes of a row whose user or item is null: it is refused, or
-            left out, whatever the other rows hold.
+            Whether a row whose user or item is null is an error, or is left out.
+            Other rows have no say in that.
         progress : bool or callable, default False
             Show progress on stderr. A callable gives the percentage done.
 
@@ -562,9 +562,9 @@ class Histogram:
         item, count : str, optional
             Names of the two columns of a table that has more.
         domain_is_public : bool, default False
-            Your word that these labels were fixed before the data was seen,
-            those without users included. False: the domain is unknown, read
-            off the data, and labels that count 0 are not there.
+            Whether you vouch that these labels were fixed before the data was seen,
+            and include those without users. By default the domain is unknown, read
+            off the data, and labels that count 0 are left out.
         k_bar : int, optional
             Keep only the k_bar largest counts and the next one.
         max_items_per_user : int, optional
@@ -708,7 +708,7 @@ class Histogram:
 
     @property
     def tail(self) -> np.ndarray | None:
-        """Counts by item, right for all that are not in the head, and above it for those."""
+        """Counts by item: exact outside the head; those in the head may be clipped."""
         return self._column
 
     @property

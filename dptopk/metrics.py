@@ -1,8 +1,8 @@
 """How good a selection is, by the measures of the papers: for experiments, not for release.
 
 A measure compares what came out with the true counts, so its value is data.
-All take the items that came out, in any order, fewer than k where a mechanism
-stopped early; the true counts of all items, or of the largest at least; and k.
+Each takes the items that came out, in any order (fewer than k if a mechanism
+stopped early); the true counts of all items, or of the largest at least; and k.
 The true top k has its ties broken by item order.
 
 TS is Carvalho, Wang, Gondara and Miao 2020, "Differentially Private Top-k

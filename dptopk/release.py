@@ -26,9 +26,9 @@ class Cost(NamedTuple):
     theorem : str
         What proves it.
     rho : float or None
-        Where the accounting is in zero-concentrated DP, all that is released but for
-        the noisy thresholds is rho-zCDP, and epsilon follows from it; infinite
-        where no delta was given that it could follow at.
+        Only where the accounting is in zero-concentrated DP. Then all that is
+        released, apart from the noisy thresholds, is rho-zCDP, and epsilon follows
+        from rho and delta. Without a delta epsilon is infinite.
     """
 
     epsilon: float

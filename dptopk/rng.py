@@ -29,10 +29,10 @@ __all__ = ["Rng", "SeededRng", "TapeRng", "acquire", "check_rng", "release"]
 class SeededRng:
     """Reproducible random words for experiments: NOT PRIVATE.
 
-    Whoever can guess the seed can take the noise off again, and the generator
-    (PCG64) is not a cryptographic one. Two calls in a row draw different
-    words; the same seed and the same calls draw the same ones. Threads may
-    share it: their calls wait for each other.
+    Whoever guesses the seed can remove the noise, and the generator (PCG64) is not a
+    cryptographic one. Two calls in a row draw different words; the same calls after
+    the same seed draw the same ones. Threads may share it: their calls wait for each
+    other.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def release(source: Source) -> None:
 def check_rng(rng: Rng | None) -> None:
     """Raise what `acquire` would: for a bad rng, or where there are no secure random bits.
 
-    So that it is an error before a budget is charged. No word is read.
+    Call it before a budget is charged. It reads no word.
     """
     release(acquire(rng))
 

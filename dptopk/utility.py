@@ -1,8 +1,7 @@
-"""What accuracy a noise promises: theorems on utility, as pure functions.
+"""What accuracy can be expected: theorems on utility, as pure functions.
 
-Every number here is about data that is assumed, not seen: nothing is released,
-and nothing costs privacy unless a gap is taken from real counts. A gap is a
-difference of counts, in users.
+They tell about assumed data. Nothing is released, and nothing costs privacy,
+unless you take a gap from real counts. A gap is a difference of counts, in users.
 """
 
 from __future__ import annotations

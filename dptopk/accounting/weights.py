@@ -1,4 +1,4 @@
-"""What a person with t items adds to each of them: integers, exact and bounded.
+"""What a user with t items adds to each of them: exact integers.
 
 A soft cap tau of at least 1 is public. By the norm "l2" a person adds
 min(1, sqrt(tau / t)), so that the squares of what they add sum to at most tau;

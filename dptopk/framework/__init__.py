@@ -2,7 +2,7 @@
 
 restrict.py  a mechanism picks from the top k_bar, and each pick is tested
 wrapped.py   running the mechanism: one of ours, or a callable of the caller's
-ready.py     four of ours, ready to call
+ready.py     ours by name, ready to call
 """
 
 from dptopk.framework.ready import (

@@ -1,4 +1,4 @@
-"""Mechanisms of ours by way of `restricted`, ready to call."""
+"""Our own mechanisms over an unknown domain, by way of `restricted`."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def restricted_normal(
         A bound D on the items one user has, known beforehand. By default the
         histogram's own bound, which it may not be below.
     mechanism_epsilon : float, optional
-        The share of the normal noise. By default what the tests leave over, who get
+        The share of the normal noise. By default what is left by the tests, which get
         4 epsilon / D (the paper's experiments), but no more than half of epsilon; as in
         `restricted` where no D is known.
     bound : {"exact", "paper"}

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Options(TypedDict, total=False):
-    """What a mechanism of ours may be told, where it has the option."""
+    """Options that are handed on to one of our mechanisms, if it has them."""
 
     method: str
     noise: Literal["exponential", "laplace", "gaussian"]
@@ -44,11 +44,12 @@ THEOREM = "Carvalho and Wang (restricted domain), Theorem 2"
 
 @lru_cache(maxsize=4096)
 def default_split(k: int, epsilon: float, delta: float) -> float:
-    """Return the epsilon that a mechanism of ours gets when none is given.
+    """Return the share of epsilon that one of our mechanisms gets by default.
 
-    What the tests leave over, who get 4 times the step that `limited_domain` would take
-    (Theorem 5, and the paper's experiments), but no more than half of the total: with few
-    picks that would leave the mechanism too little to find items that pass.
+    The tests get 4 times the step that `limited_domain` would take (Theorem 5, and the
+    paper's experiments), but no more than half of the total: with few picks they would
+    otherwise leave the mechanism too little to find items that pass. The mechanism gets
+    the rest.
     """
     tests = min(4 * step_epsilon(epsilon, k, delta / 2), epsilon / 2)
     return difference_down(epsilon, tests)
@@ -73,9 +74,10 @@ def restricted(
     """Let a mechanism pick k of the k_bar most frequent items; the domain may be unknown.
 
     The mechanism sees the k_bar largest counts as if they were a known domain.
-    Then its picks, in its order, are tested against the count that was cut off
-    next: a pick comes out if its count, less that one, less 1, plus noise exceeds
-    a noisy threshold. The first that fails ends the list.
+    Then its picks are tested, in its order, against the (k_bar+1)-th count, the first
+    that was cut off. A pick comes out if its count exceeds that one by more than 1 plus
+    a threshold, where the difference and the threshold are both noisy. The first pick
+    that fails ends the list.
 
     Parameters
     ----------
@@ -98,7 +100,7 @@ def restricted(
         `mechanism_delta` is 0 by default. For ours, by default
         ``default_split``, and half of delta where the mechanism spends any.
     options : mapping, optional
-        For a mechanism of ours, where it has them: "method", "noise",
+        For one of our mechanisms, if it has them: "method", "noise",
         "max_items_per_user", "bound".
     ordered : bool, default True
         Whether the order of the picks of a callable of yours is that of its
@@ -135,10 +137,10 @@ def restricted(
     items **and treats items alike**: which items there are must make no
     difference but by their counts. Proof in `dptopk.reference.restricted`.
 
-    A callable of yours need not see to that: it is shown the items without
+    A callable of yours treats them alike in any case: it sees the items without
     labels, in an order drawn at random. Its Histogram holds k_bar counts of
     positions 0 .. k_bar-1; it returns positions, or a Release of ours that has
-    them and says whether they are ordered. It must not use the counts by any
+    them and says whether they are ordered. It must not reach the counts in any
     other way. The chance that it picks an item should rise with the item's
     count, or what it picks won't pass. A callable that
     keeps, prints or sends the counts is not private, whatever it returns.
@@ -284,7 +286,7 @@ class Shares(NamedTuple):
 
 
 def _ours(mechanism: Any) -> str | None:
-    """Return the name of a mechanism of ours, or None for a callable of the caller's."""
+    """Return the name of one of our mechanisms, or None for a callable of the caller's."""
     if isinstance(mechanism, str):
         return choice("mechanism", mechanism, OURS)
     if not callable(mechanism):
@@ -296,7 +298,7 @@ def _ours(mechanism: Any) -> str | None:
 
 
 def _check_options(ours: str | None, options: Any) -> None:
-    """Refuse options that would say something else of the counts than is true of them."""
+    """Refuse options that state of the counts what is not true of them."""
     if options is None:
         return
     if ours is None:

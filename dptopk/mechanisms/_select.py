@@ -127,7 +127,7 @@ SAMPLE = 1024
 
 @lru_cache(maxsize=16)
 def _places(n: int) -> np.ndarray:
-    """Return some places of n, ever the same: where to look at a tail before any draw."""
+    """Return some places of n, always the same ones: where to sample a tail before any draw."""
     return np.random.default_rng(n).integers(0, n, size=SAMPLE)
 
 

@@ -1,4 +1,4 @@
-"""Queries against one noisy threshold: the kernel, and its exact replay when it can't decide."""
+"""Tests of queries against one noisy threshold: the kernel, and its replay if it can't decide."""
 
 from __future__ import annotations
 
@@ -66,10 +66,10 @@ def scales(
 
 
 class ThresholdTests:
-    """Tests against one noisy threshold, in as many runs as wanted, until `hits` have hit.
+    """Tests against one noisy threshold, in any number of runs, until `hits` have hit.
 
-    The threshold's noise is drawn by the first run. Its bits are kept, for no
-    test may see another noise: also those that only an exact replay needed.
+    The first run draws the threshold's noise. Its bits are kept, those that only an
+    exact replay needed too, since all tests must see the same noise.
 
     Parameters
     ----------

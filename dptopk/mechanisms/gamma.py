@@ -30,10 +30,10 @@ def gamma(
 ) -> Release:
     """Pick k items over the full domain by noise whose cost does not grow with k.
 
-    One radius for all, drawn from a discrete gamma-like law, then noise uniform
-    within that radius on every score: the k largest come out. The radius is about
-    n_items sensitivity / epsilon (half of that on counts), so this is for small
-    domains and large k; on others `peel` or `oneshot` are far better.
+    Draws one radius for all items, from a discrete gamma-like law; then adds to
+    every score noise that is uniform within that radius, and returns the k largest.
+    The radius is about n_items sensitivity / epsilon (half of that for counts). So
+    use it for small domains and large k; elsewhere `peel` or `oneshot` are far better.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def gamma(
         How far one user can move a score.
     monotone : bool, optional
         Whether a user moves all scores one way; otherwise the noise is doubled.
-        By default it is so. False gives the mechanism as it is published.
+        True by default. False gives the mechanism as it is published.
     largest : bool, default True
         Whether to pick the largest scores or the smallest.
     rng : optional

@@ -37,11 +37,11 @@ def joint(
 ) -> Release:
     """Pick k items at once over the full domain by the joint exponential mechanism.
 
-    Every set of k items has the weight exp(-epsilon loss / 2), where the loss is
-    max_i (c_i - s_i): by how much its i-th best count falls short of the i-th
-    best of all, at worst. For a sequence s_i is its i-th count. Most accurate
-    for few items and clear gaps; for large k or small epsilon the many poor
-    sets outweigh the good ones, and peel does better.
+    Every set of k items has the weight exp(-epsilon loss / 2). Its loss is
+    max_i (c_i - s_i), where c_i is the i-th best count of all and s_i the i-th best
+    of the set: how far it falls short at its worst place. For a sequence s_i is its
+    i-th count. It is most accurate for few items and clear gaps. For large k or
+    small epsilon the many poor sets outweigh the good ones, and `peel` does better.
 
     Parameters
     ----------

@@ -85,9 +85,9 @@ def limited_domain(
     k_bar : int or "private", optional
         How many of the largest counts take part, k <= k_bar. By default
         max(10 k, 1000), or where the histogram was truncated.
-        "private": chosen from the data, up to ``private_limit(k)`` or where
-        the histogram was truncated, by one step more (which makes every step
-        a little noisier).
+        "private": it is chosen from the data, up to ``private_limit(k)`` or
+        where the histogram was truncated. That takes one step more, which makes
+        every step a little noisier.
     max_items_per_user : int, optional
         A bound on the items one user has, known beforehand; lowers the
         threshold. By default the histogram's own bound, which it may not be

@@ -135,9 +135,9 @@ def limited_domain_laplace(
     missing from the top k_bar+1 count 0. Equal noisy counts stand in random
     order.
 
-    The noisy counts are those that came out largest: on average too high, and
-    the wider intervals of `Release.intervals` take that in. `noisy_counts`
-    costs more and has noise that did not select.
+    The noisy counts that come out are the largest ones, so on average they are too
+    high; the intervals of `Release.intervals` are wider to allow for that.
+    `noisy_counts` costs more, and its noise had no part in the choice.
 
     Examples
     --------

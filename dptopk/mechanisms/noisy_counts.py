@@ -37,9 +37,9 @@ def noisy_counts(
 ) -> Release:
     """Add noisy counts to a release, at a cost of their own.
 
-    The noise that picked the items is spent: which items it picked says what
-    it was. So every count takes fresh noise, an integer from exactly the
-    discrete Laplace or the discrete Gaussian law.
+    The noise that picked the items can't be used again, as the picks tell about it.
+    So every count gets fresh noise: an integer, drawn exactly from the discrete
+    Laplace or the discrete Gaussian law.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def noisy_counts(
     epsilon : float
         What the counts cost, all together, on top of the release.
     delta : float, default 0
-        Their delta. Laplace noise leaves it unspent, where it is the choice for
-        every number of items that might have been picked.
+        Their delta. It is not spent where Laplace noise is the choice for every
+        number of items that might have been picked.
     noise : {"laplace", "gaussian"}, optional
         By default the one of smaller variance; Laplace if delta is 0.
     max_items_per_user : int, optional
@@ -87,9 +87,9 @@ def noisy_counts(
     and max_items_per_user: Laplace noise of scale m / epsilon is epsilon-DP;
     for Gaussian noise see `dptopk.discrete.discrete_gaussian_sigma`.
 
-    The price is fixed beforehand, whatever was picked. So a release of no items,
-    of which nothing is counted and for which nothing is drawn, is charged too; and
-    delta, where Laplace noise is chosen since few of the k items came out.
+    The price is fixed beforehand, whatever was picked. So a release of no items is
+    charged too, though nothing is counted; and so is delta, where Laplace noise is
+    chosen because few of the k items came out.
 
     An item that a full histogram of an unknown domain does not have counts 0.
     Other releases by truncated counts hold kept items only, those of `joint` and
@@ -214,7 +214,7 @@ def _counts_of(release: Release, h: Histogram) -> np.ndarray:
 
 
 def _counts_by_label(labels: tuple[Any, ...], h: Histogram, other: ValueError) -> np.ndarray:
-    """Return the counts by label: items picked mostly stand at the head."""
+    """Return the counts of some labels; looks at the largest counts first, where most are."""
     counts, items = h.head(len(h) if h.is_truncated else min(len(h), HEAD))
     names = h.labels_of(items)
     assert names is not None

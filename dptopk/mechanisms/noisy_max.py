@@ -36,8 +36,9 @@ def noisy_max(
 ) -> Release:
     """Pick the item with the largest (or the least) noisy score.
 
-    Adds noise to every score and returns who has the largest sum; the sum
-    itself is not released. With ``largest=False`` the least of score - noise.
+    Adds noise to every score and returns the item with the largest sum; the sum
+    itself is not released. With ``largest=False`` the noise is subtracted, and
+    the item with the least difference is returned.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The raw noise-and-select kernel, for who calibrates by hand."""
+"""The raw noise-and-select kernel, for those who calibrate by hand."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class SparseVector(OnlineTests):
     epsilon : float
         The total that all tests together cost.
     hits : int, default 1
-        The test that hits for the so-manieth time is the last.
+        Stop after this many hits.
     monotone : bool, default False
         Whether a user moves all queries one way (counts, say): half the noise.
     sensitivity : float, default 1
@@ -55,8 +55,8 @@ class SparseVector(OnlineTests):
     answers_epsilon : float, optional
         For a noisy answer to each hit, paid for on top of epsilon: discrete
         Laplace noise of scale ``hits * sensitivity / answers_epsilon``, drawn
-        anew. Only for integer queries: a double with noise on it would give
-        away by its last bits what the noise hides. Round to a grid for it.
+        anew. Only for integer queries: the last bits of a noisy double would
+        give away what the noise hides. So round your queries to a grid first.
     rng : optional
         None for secure randomness; see `SeededRng` for experiments.
 
@@ -213,7 +213,7 @@ def sparse_vector(
     answers_epsilon: float | None = None,
     rng: Rng | None = None,
 ) -> Answers:
-    """Say which queries lie above a threshold, up to the last of so many hits.
+    """Say which queries lie above a threshold, and stop after `hits` of them do.
 
     Adds Laplace noise to the threshold once and to each query, and compares.
     Misses are free, so that any number of queries can be asked.
@@ -289,7 +289,7 @@ def sparse_vector(
 
 
 def _ask(tests: SparseVector, queries: Iterator[Any]) -> None:
-    """Test what an iterator gives, telling a generator what came out."""
+    """Test what an iterator yields; a generator is sent each answer."""
     outcome: Any = None
     while not tests.exhausted:
         try:
@@ -304,7 +304,7 @@ def _ask(tests: SparseVector, queries: Iterator[Any]) -> None:
 
 
 def _answer_scale(epsilon: float, hits: int, sensitivity: float) -> float:
-    """Return the scale of the noise on each of so many answers, for epsilon in all."""
+    """Return the scale of the noise on each answer to a hit, for epsilon in all."""
     scale = scale_of(epsilon, product_up(hits, sensitivity))
     if scale > HIGHEST:
         raise ValueError("answers_epsilon is too small: the noise scale is past 2**50")

@@ -56,8 +56,8 @@ def stable_release(
 ) -> Answers:
     """Release a value if many users would have to come or go to change it.
 
-    Adds Laplace noise to the distance to instability, and releases the value,
-    as it is, if that exceeds ln(1 / (2 delta)) / epsilon; otherwise nothing.
+    Adds Laplace noise to the distance to instability. If the sum exceeds
+    ln(1 / (2 delta)) / epsilon the value is released as it is, otherwise nothing.
 
     Parameters
     ----------
@@ -66,8 +66,8 @@ def stable_release(
     distance : int or float
         Its distance to instability, >= 0: the largest number of users that can
         be added or removed, whoever they are, without a change of the value.
-        Any lower bound of it will do that is 0 wherever one user can change
-        the value, and that one user moves by at most `sensitivity`.
+        A lower bound is enough, if it is 0 whenever one user could change the
+        value and one user changes it by at most `sensitivity`.
     epsilon : float
         The total the release costs.
     delta : float
@@ -96,8 +96,8 @@ def stable_release(
     Notes
     -----
     **Guarantee**: (epsilon, delta)-DP when one user is added or removed:
-    Thakurta and Smith 2013; with the exact tail, and why no lower threshold
-    will do, in `dptopk.reference.stable_release`.
+    Thakurta and Smith 2013. `dptopk.reference.stable_release` has the proof for
+    the exact threshold, and why none may be lower.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def stable_release(
 
 
 class StableQueries(OnlineTests):
-    """Queries answered as they are, where they are stable: one at a time.
+    """Exact answers to the stable ones of many queries, one query at a time.
 
     Each may depend on what came out before. All of epsilon and delta is charged
     before the first.
@@ -144,12 +144,11 @@ class StableQueries(OnlineTests):
     epsilon, delta : float
         The total that all queries together cost; delta > 0.
     stop : {"stable", "unstable"}
-        Which answers are paid for: the run is over with the last of so many
-        `hits`. "stable" looks for one value (or a few) among many queries most
-        of which may fail; "unstable" answers any number of queries, as long as
-        few fail.
+        Which answers are paid for: the run ends after `hits` of them. "stable"
+        looks for one value (or a few) among many queries, most of which may
+        fail; "unstable" answers any number of queries, as long as few fail.
     hits : int, default 1
-        How many.
+        Stop after this many answers of the kind that `stop` names.
     max_queries : int, optional
         How many queries there may be. Needed with ``stop="stable"``, where delta
         is shared among them, and with ``bound="paper"``.

@@ -38,12 +38,12 @@ def top_stable(
     bound: Bound = "exact",
     rng: Rng | None = None,
 ) -> Release:
-    """Release the most frequent items as a set, as many as a large gap comes after.
+    """Release the most frequent items as a set, if a large gap follows them.
 
-    From i = k_bar down to 1 tests the gap between the counts at places i and
-    i + 1 against one noisy threshold, and releases the top i at the first that
-    passes: k of them if i > k, nothing if none passes. epsilon does not grow
-    with k; the domain may be unknown.
+    Starts at i = k_bar and goes down to 1. At each i it tests the gap between the
+    counts at places i and i + 1 against one noisy threshold. At the first gap that
+    passes it releases the top i, or k of them if i > k; if none passes, nothing.
+    epsilon does not grow with k; the domain may be unknown.
 
     Parameters
     ----------

@@ -57,12 +57,13 @@ def weighted(
     release_weights: bool = False,
     rng: Rng | None = None,
 ) -> Release:
-    """Pick the items of most weight, where people with many items count less for each.
+    """Pick the items of most weight, where users with many items count less for each.
 
-    A user with t items counts 1 for each of them up to the histogram's soft cap
-    tau, past it sqrt(tau / t) or tau / t. So nobody's items are dropped, and the noise
-    is that of tau items. Over an unknown domain only what is above a threshold comes
-    out. k is free: one release serves every k, by ``release.top(k)``.
+    A user with t items counts 1 for each of them if t is at most tau, the soft cap
+    of the histogram; with more items sqrt(tau / t) or tau / t for each. So no items
+    are dropped, and the noise is that for users of tau items. Over an unknown domain
+    only items above a threshold come out. One release serves every k, at no further
+    cost: ``release.top(k)``.
 
     Parameters
     ----------
@@ -70,18 +71,18 @@ def weighted(
         With a soft cap, of a known or an unknown domain: see `Histogram.from_events`
         and `Histogram.from_weights`.
     k : int, optional
-        How many items to pick at most. By default all that pass the threshold; a
-        known domain has none, unless `min_users` sets it, and needs k.
+        How many items to pick at most. By default all that pass the threshold. A
+        known domain has no threshold, unless `min_users` sets one, and needs k.
     epsilon : float
         The total the release costs.
     delta : float, default 0
         The total delta. 0 only with norm "l1" over a known domain.
     min_users : int, optional
-        Raise the threshold by this many users. Of a known domain it becomes the
+        Raise the threshold by this many users. Over a known domain this is the
         threshold.
     max_items_per_user : int, optional
-        A bound on the items one user has, known beforehand. An unknown domain
-        needs it, unless it bounded the histogram; it may be large.
+        A bound on the items one user has, known beforehand; it may be large. Needed
+        over an unknown domain, unless the histogram has one.
     release_weights : bool, default False
         Whether the noisy sums come out too, which costs nothing.
     rng : optional

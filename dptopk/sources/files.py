@@ -27,8 +27,8 @@ def connect() -> Any:
 
     Extensions are not fetched or loaded by themselves, and there is no spill
     directory: events are private and DuckDB would write them to the working
-    directory. Who has more distinct pairs than memory gives `read_events` a
-    connection with a `temp_directory` of their choice.
+    directory. If there are more distinct pairs than memory holds, give
+    `read_events` a connection with a `temp_directory` of your choice.
     """
     try:
         import duckdb
