@@ -13,7 +13,7 @@ from dptopk._types import Numbers
 from dptopk._validate import boolean, counts_array, integer, labels_array
 from dptopk.accounting.weights import ONE, checked_weighting
 from dptopk.domain import checked_k_bar, labels_at
-from dptopk.errors import UnknownDomainError
+from dptopk.errors import SourceError, UnknownDomainError
 
 __all__ = ["Counts", "Histogram", "as_histogram", "known_histogram", "weighted_histogram"]
 
@@ -159,7 +159,8 @@ class Histogram:
         counts : array of integers, shape (r,), r <= k_bar
             Users per item of the rows returned, each at least 1.
         labels : sequence of length r
-            Their labels, all different. Among equal counts the engine must
+            Their labels, all different and of one kind, as `from_events` has
+            them: text, integers, dates, ... Among equal counts the engine must
             have kept those that come first in a fixed order of labels (``ORDER
             BY count DESC, label``), never a data-dependent one, and the rows
             must stand in that order.
@@ -191,10 +192,7 @@ class Histogram:
         if max_items_per_user is not None:
             max_items_per_user = integer("max_items_per_user", max_items_per_user)
         rows = counts_array("counts", counts).astype(np.int64, copy=True)
-        if labels is None:
-            raise TypeError("labels must be given: the domain is read off the data")
-        names = labels_array(labels, rows.size)
-        assert names is not None
+        names = _labels_of_data(labels, rows.size)
         if rows.size > k_bar:
             raise ValueError("counts must not hold more rows than k_bar")
         if len(set(names.tolist() if isinstance(names, np.ndarray) else names)) != rows.size:
@@ -272,11 +270,10 @@ class Histogram:
         array = counts_array("weights", weights)
         if known and not array.size:
             raise ValueError("weights must hold at least one item")
-        if labels is None and not known:
-            raise TypeError("labels must be given: the domain is read off the data")
+        names = labels_array if known else _labels_of_data
         return cls.__new__(cls)._of_weights(
             array.astype(np.int64, copy=True),
-            labels=labels_array(labels, array.size),
+            labels=names(labels, array.size),
             known_domain=known,
             max_items_per_user=max_items_per_user,
             weighting=weighting,
@@ -788,6 +785,33 @@ class Histogram:
         if self.soft_cap is not None:
             parts.append(f"soft_cap={self.soft_cap}, norm={self.norm!r}")
         return f"Histogram({', '.join(parts)})"
+
+
+def _labels_of_data(labels: Any, n: int) -> Sequence[Any] | np.ndarray:
+    """Return labels that were read off the data, as `dptopk.sources` reads them: of one kind.
+
+    Whether one of them can't be recorded, after it was picked and paid for, would
+    be data if they were of several. An array that holds no objects is of one kind.
+    """
+    names = labels_array(labels, n)
+    if names is None:
+        raise TypeError("labels must be given: the domain is read off the data")
+    if isinstance(names, np.ndarray) and names.dtype.kind != "O":
+        return names
+    from dptopk.sources.labels import column_of
+
+    values, refused = list(names), ""
+    try:
+        kind, keys = column_of("labels", values)
+    except SourceError as error:
+        refused = str(error).removeprefix("column ")
+    if refused:  # out here, where no exception holds a label
+        raise TypeError(refused)
+    if keys is values or not keys:
+        return names
+    if kind is None or any(key is None for key in keys):  # inside a tuple
+        raise ValueError("labels must not contain None or NaN")
+    return [kind.label(key) for key in keys]
 
 
 #: What mechanisms pick from: users per item, or scores.

@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+from datetime import date
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -170,6 +172,56 @@ def test_bad_rows(changes, error, message):
     dp.Histogram.truncated(**good)
     with pytest.raises(error, match=f"^{message}"):
         dp.Histogram.truncated(**{**good, **changes})
+
+
+READ_OFF = {
+    "truncated": lambda labels: dp.Histogram.truncated([9, 8], labels, next_count=0, k_bar=2),
+    "from_weights": lambda labels: dp.Histogram.from_weights([9, 8], labels, soft_cap=1),
+}
+
+
+@pytest.mark.parametrize("door", READ_OFF)
+@pytest.mark.parametrize(
+    ("labels", "error", "message"),
+    [
+        (["secret", 7], TypeError, r"mixed kinds \(integer, text\)"),
+        ([True, 7], TypeError, r"mixed kinds \(boolean, integer\)"),
+        ([("a", 1), ("a", "b")], TypeError, "mixed kinds"),
+        (np.array(["secret", 7], object), TypeError, "mixed kinds"),
+        (["secret", object()], TypeError, "labels of type object"),
+        ([object(), "secret"], TypeError, "labels of type object"),
+        ([Fraction(1, 2), Fraction(1, 3)], TypeError, "labels of type Fraction"),
+        (["secret", {}], TypeError, "labels of type dict"),
+        ([("secret", None), ("b", 1)], ValueError, "must not contain None"),
+        ([("secret", None), ("b", None)], ValueError, "must not contain None"),
+    ],
+)
+def test_labels_read_off_the_data_are_of_one_kind(door, labels, error, message):
+    with pytest.raises(error, match=message) as raised:
+        READ_OFF[door](labels)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("door", READ_OFF)
+@pytest.mark.parametrize(
+    ("labels", "same"),
+    [
+        (["a", "b"], ["a", "b"]),
+        ([np.str_("a"), "b"], ["a", "b"]),
+        (np.array(["a", "b"], object), ["a", "b"]),
+        ([np.int64(7), 8], [7, 8]),
+        ([np.datetime64("2024-01-02"), date(2024, 1, 3)], [date(2024, 1, 2), date(2024, 1, 3)]),
+        ([("a", np.int8(1)), ("b", 2)], [("a", 1), ("b", 2)]),
+        (np.array([1.5, 2.5], np.float32), [1.5, 2.5]),
+    ],
+)
+def test_labels_read_off_the_data_are_written_alike(door, labels, same):
+    found = READ_OFF[door](labels).labels
+    assert list(found) == same
+    assert [type(label) for label in found if not isinstance(found, np.ndarray)] in (
+        [], [type(label) for label in same]
+    )  # fmt: skip
 
 
 def test_from_events_counts_distinct_users():

@@ -168,16 +168,6 @@ def test_whether_a_label_is_refused_tells_nothing_of_the_counts(ledger, monkeypa
     assert session.remaining == (20, 5)
 
 
-def test_a_type_of_labels_that_cannot_be_recorded_is_not_charged(ledger, monkeypatch):
-    monkeypatch.setattr(_core, "race", None)
-    session = dp.Session.bound(ledger, "ann")
-    h = dp.Histogram.truncated([9000], [object()], next_count=0, k_bar=1)
-    with pytest.raises(TypeError, match="label of type object can't be recorded"):
-        session.limited_domain(h, k=1)
-    assert ledger.budget("ann").remaining == (20, 5)
-    assert ledger.history("ann") == []
-
-
 def test_charged_on_disk_before_the_draw(ledger, path, monkeypatch):
     seen, race = [], _core.race
 

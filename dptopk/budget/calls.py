@@ -108,10 +108,7 @@ class Calls:
         ------
         TypeError, ValueError
             If an argument is of the wrong kind or out of range, or the labels
-            are of a type that a ledger can't record; nothing is charged. Except
-            that where labels read off the data are of several types, one that
-            can't be recorded is an error only when it is picked, and the charge
-            stays.
+            are of a type that a ledger can't record; nothing is charged.
         BudgetError
             If no call is left, or fewer outcomes than the call might cost;
             nothing is charged or drawn.

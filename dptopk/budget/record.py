@@ -57,8 +57,8 @@ def check_labels(h: Histogram) -> None:
     """Raise TypeError if labels are of a type that can't be recorded, before they are picked.
 
     All labels of a known domain are looked at, also those that truncation left out:
-    which of them are the most frequent is data. Those read off the data are refused
-    if none of them can be recorded, which is so for all of a column if for one.
+    which of them are the most frequent is data. Those read off the data are of one kind,
+    whose labels can all be recorded.
     """
     labels = h.domain_labels
     if labels is None:
@@ -71,16 +71,6 @@ def check_labels(h: Histogram) -> None:
         kinds = {type(label): label for label in labels}
         for label in labels if tuple in kinds else kinds.values():
             _pack(label)
-    elif len(labels) and not any(map(_recordable, labels)):
-        _pack(labels[0])
-
-
-def _recordable(label: Any) -> bool:
-    try:
-        _pack(label)
-    except TypeError:
-        return False
-    return True
 
 
 def _pack(value: Any) -> Any:
