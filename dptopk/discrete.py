@@ -1,8 +1,9 @@
 """Integer noise: drawing it, its tails, and the scale that a budget pays for.
 
 Discrete Laplace: P(x) proportional to exp(-|x| / scale). Discrete Gaussian:
-P(x) proportional to exp(-x^2 / (2 scale^2)). Draws have exactly these laws.
-Tails and scales are doubles, rounded against us.
+P(x) proportional to exp(-x^2 / (2 scale^2)). Shared: a normal noise of its own and one
+that all counts share, rounded. Draws have exactly these laws. Tails and scales are
+doubles, rounded against us.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ __all__ = [
     "LOWEST",
     "NOISES",
     "add_noise",
+    "add_shared_noise",
     "discrete_gaussian_delta",
     "discrete_gaussian_sigma",
     "draw",
@@ -39,6 +41,7 @@ NOISES = tuple(_core.DISCRETE)
 # Scales that are drawn. Past 2^40 or so draws are slow: doubles seldom decide.
 LOWEST, HIGHEST = 2.0**-50, 2.0**50
 INT64_MAX = 2**63 - 1
+GAUSSIAN = _core.NOISES["gaussian"]
 # Gaussian sums go term by term below SUMMED, the exact delta up to MOST_SIGMA. The
 # SLACK covers their roundings: all terms are positive, each good to a few 2^-53.
 SUMMED, MOST_SIGMA, SLACK = 64.0, 2000.0, 1e-12
@@ -106,11 +109,69 @@ def add_noise(
             integers = drawn.tolist()
         else:
             return values + drawn, source.private
-        sums = [value + x for value, x in zip(values.tolist(), integers, strict=True)]
-        held = [min(max(x, -INT64_MAX - 1), INT64_MAX) for x in sums]
-        return np.array(held, dtype=np.int64), source.private
+        return _held(values, integers), source.private
     finally:
         release(source)
+
+
+def add_shared_noise(
+    values: np.ndarray, own: float, shared: float, rng: Any = None
+) -> tuple[np.ndarray, bool]:
+    """Return round(value + own Z + shared Z_0) for normal Z, each its own, and one Z_0 for all.
+
+    The integers next to sums of real numbers, exactly: where doubles can't tell which, more
+    bits are drawn. Held within int64 as in `add_noise`; arguments as there.
+
+    Examples
+    --------
+    >>> from dptopk import SeededRng
+    >>> add_shared_noise(np.array([90, 70]), 2.0, 1.0, SeededRng(3))
+    (array([93, 70]), False)
+    """
+    if not (LOWEST <= own <= HIGHEST and 0.0 <= shared <= HIGHEST):
+        raise ValueError(f"the noise scale must be from 2**-50 to 2**50, got {own} and {shared}")
+    source = acquire(rng)
+    try:
+        words = source.read(values.size + 1).tolist()
+        integers = _rounded_sums(words, own, shared)
+        if integers is None:
+            from dptopk.reference import shared as exact  # loads mpmath: seldom needed
+            from dptopk.reference.race import Tape
+
+            integers = exact.sample(Tape.replay(source), values.size, own=own, shared=shared)
+        return _held(values, integers), source.private
+    finally:
+        release(source)
+
+
+def _rounded_sums(words: list[int], own: float, shared: float) -> list[int] | None:
+    """Return floor(own Z + shared Z_0 + 1/2), Z_0 the first, or None if some are not certain."""
+    (common, common_error), *rest = map(_normal, words)
+    common, common_error = shared * common, shared * common_error
+    integers = []
+    for z, error in rest:
+        total = own * z + common + 0.5
+        # Products, sums and what is added below: each within 2^-53 of its size.
+        reach = own * error + common_error + 5 * UNIT * (abs(own * z) + abs(common) + 1.0)
+        reach *= _core.error_factor * (1.0 + 2.0**-40)
+        if not reach < 0.5 or math.floor(total - reach) != math.floor(total + reach):
+            return None
+        integers.append(math.floor(total))
+    return integers
+
+
+def _normal(word: int) -> tuple[float, float]:
+    """Return the normal variate of a word and its error bound: `exponential` of csrc/variate.h."""
+    steps = 2.0 * float((2**64 - 1 - word) >> 1)
+    value = -math.log((steps + 1.0) * 2.0**-64)
+    step = max(1.0 / steps, 2.0**-52) if steps else math.inf
+    error = step * (1.0 + 2.0**-9) + 2.0**-51 + 2.0**-50 * value
+    return _core.noise_value(GAUSSIAN, value, error)
+
+
+def _held(values: np.ndarray, integers: list[int]) -> np.ndarray:
+    sums = [value + x for value, x in zip(values.tolist(), integers, strict=True)]
+    return np.array([min(max(x, -INT64_MAX - 1), INT64_MAX) for x in sums], dtype=np.int64)
 
 
 def _wraps(values: np.ndarray) -> bool:
@@ -130,7 +191,8 @@ def log_tail(noise: str, scale: float, m: int) -> float:
     sum; for a large sigma by the integral from m - 1/2, which is above the sum
     where the density is convex, past sigma, and below it by 0.061 / sigma^2 at
     most before (an eighth of the variation of the slope). The sum over all
-    integers is above sigma sqrt(2 pi).
+    integers is above sigma sqrt(2 pi). Shared: the normal tail from m - 1/2, `scale` that
+    of both noises together.
 
     Examples
     --------
@@ -143,7 +205,7 @@ def log_tail(noise: str, scale: float, m: int) -> float:
     if noise == "laplace":
         value = math.log(2) - math.log1p(math.exp(-1 / scale)) - m / scale
         return min(0.0, padded(value, m / scale + 1))
-    if scale < SUMMED:
+    if noise == "gaussian" and scale < SUMMED:
         first = 0.5 * (m / scale) ** 2
         ahead = np.arange(math.ceil(9 * scale) + 2) / scale
         rest = float(np.exp(-ahead * (ahead / 2 + m / scale)).sum())
@@ -153,7 +215,7 @@ def log_tail(noise: str, scale: float, m: int) -> float:
     from scipy import special
 
     value = math.log(2) + float(special.log_ndtr(-z))
-    if z < 1.0:
+    if noise == "gaussian" and z < 1.0:
         value += math.log1p(0.061 / scale**2 * math.exp(-value))
     return min(0.0, value + SLACK * (1 - value))
 
@@ -165,17 +227,19 @@ def _whole(sigma: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def margin(noise: str, scale: float, confidence: float) -> int:
+def margin(noise: str, scale: float, confidence: float, shared: float = 0.0) -> int:
     """Return the smallest m >= 0 with P(|X| > m) <= 1 - confidence, or one more by rounding.
 
-    This is for one variate. All of n variates keep within it with probability at
-    least 1 - n (1 - confidence).
+    This is for one variate; `shared` is the scale of a shared noise, on top of its own.
+    All of n variates keep within it with probability at least 1 - n (1 - confidence).
 
     Examples
     --------
     >>> margin("laplace", 1.0, 0.95), margin("gaussian", 1.0, 0.95)
     (3, 2)
     """
+    if noise == "shared":
+        scale = root_up(Fraction(scale) ** 2 + Fraction(shared) ** 2)
     most = below(math.log(difference_down(1.0, confidence)))
     return _least(lambda m: log_tail(noise, scale, m + 1) <= most)
 
@@ -194,7 +258,7 @@ def _least(holds: Callable[[int], bool]) -> int:
 
 
 def variance(noise: str, scale: float) -> float:
-    """Return the variance of a discrete law.
+    """Return the variance of a discrete law; of a shared one about.
 
     Examples
     --------
@@ -203,6 +267,8 @@ def variance(noise: str, scale: float) -> float:
     """
     if noise == "laplace":
         return 0.5 / math.sinh(0.5 / scale) ** 2 if scale > 0.001 else 0.0
+    if noise == "shared":
+        return scale * scale + 1.0 / 12.0
     if scale >= SUMMED:
         return scale * scale
     x = np.arange(1, math.ceil(9 * scale) + 2)

@@ -52,18 +52,23 @@ class CountsNoise(NamedTuple):
 
     Attributes
     ----------
-    law : {"laplace", "gaussian"}
-        The discrete law.
+    law : {"laplace", "gaussian", "shared"}
+        The discrete law; "shared" is normal noise of its own for each count and
+        one for all of them, rounded.
     scale : float
-        The scale of the Laplace law, the sigma of the Gaussian one.
+        The scale of the Laplace law, the sigma of the Gaussian one, and of what is
+        each count's own where there is a shared one.
     among : int
         Of how many noises those released are the largest: how many items took
         part where the noise did the picking; 1 where it was drawn afterwards.
+    shared : float
+        The sigma of the noise that all counts have in common.
     """
 
     law: str
     scale: float
     among: int = 1
+    shared: float = 0.0
 
 
 class Release:
@@ -269,7 +274,7 @@ class Release:
         confidence = probability("confidence", confidence, zero=False)
         if self.counts is None or self.counts_noise is None:
             raise ValueError("the release has no counts; noisy_counts adds them")
-        law, scale, among = self.counts_noise
+        law, scale, among, shared = self.counts_noise
         each = confidence
         if among > 1:
             each = up(1 - (1 - Fraction(confidence)) / among)
@@ -277,7 +282,7 @@ class Release:
             raise ValueError(f"confidence is too near 1, got {confidence}")
         from dptopk.discrete import margin  # a Release needs no sampler to be made or shown
 
-        reach = margin(law, scale, each)
+        reach = margin(law, scale, each, shared)
         # As Python integers: near the ends of int64 these sums would wrap.
         ends = [
             (max(0, count - reach), min(max(0, count + reach), 2**63 - 1))

@@ -82,7 +82,7 @@ def test_noises_are_those_that_are_taken(name):
     if its.noises:
         assert arguments(name)["noise"].default in (its.noises[0], None)
     for noise in its.noises:
-        bound = {"delta": 1e-3, "max_items_per_user": 2} if noise == "gaussian" else {}
+        bound = {"delta": 1e-3, "max_items_per_user": 2} if noise in ("gaussian", "shared") else {}
         scores = name == "noisy_topk"
         assert run(name, noise=noise, **({} if scores else bound)) is not None
     for noise in {*NOISES, "lapalce"} - set(its.noises) if its.noises else ():

@@ -216,7 +216,8 @@ def _check_counts(args: argparse.Namespace) -> None:
         # Here, as the noise of k counts may be refused where that of none is not.
         epsilon = positive("counts-epsilon", args.counts_epsilon)
         delta = probability("counts-delta", args.counts_delta or 0.0, zero=True)
-        calibrate_counts(epsilon, delta, integer("k", args.k), None)
+        k = integer("k", args.k)
+        calibrate_counts(epsilon, delta, k, k, None)
 
 
 def _limit(args: argparse.Namespace) -> int:

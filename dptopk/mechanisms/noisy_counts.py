@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -10,7 +11,15 @@ import numpy as np
 from dptopk._counts import HEAD
 from dptopk._validate import choice, positive, probability
 from dptopk.accounting.compositions import basic
-from dptopk.discrete import NOISES, add_noise, discrete_gaussian_sigma, laplace_scale, variance
+from dptopk.accounting.shared import shared_scales
+from dptopk.discrete import (
+    NOISES,
+    add_noise,
+    add_shared_noise,
+    discrete_gaussian_sigma,
+    laplace_scale,
+    variance,
+)
 from dptopk.domain import bound_of_user
 from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.release import Cost, CountsNoise, Release
@@ -22,6 +31,7 @@ THEOREMS = {
     "laplace": "discrete Laplace counts, L1 sensitivity {}",
     "gaussian": "discrete Gaussian counts, squared L2 sensitivity {} "
     "(Canonne, Kamath and Steinke 2020)",
+    "shared": "counts that share a normal noise (Lebeda 2025), rounded, at most {} a user",
 }
 
 
@@ -31,7 +41,7 @@ def noisy_counts(
     *,
     epsilon: float,
     delta: float = 0.0,
-    noise: Literal["laplace", "gaussian"] | None = None,
+    noise: Literal["laplace", "gaussian", "shared"] | None = None,
     max_items_per_user: int | None = None,
     rng: Rng | None = None,
 ) -> Release:
@@ -39,7 +49,7 @@ def noisy_counts(
 
     The noise that picked the items can't be used again, as the picks tell about it.
     So every count gets fresh noise: an integer, drawn exactly from the discrete
-    Laplace or the discrete Gaussian law.
+    Laplace or the discrete Gaussian law, or the whole number nearest to a real sum.
 
     Parameters
     ----------
@@ -50,10 +60,12 @@ def noisy_counts(
     epsilon : float
         What the counts cost, all together, on top of the release.
     delta : float, default 0
-        Their delta. It is not spent where Laplace noise is the choice for every
-        number of items that might have been picked.
-    noise : {"laplace", "gaussian"}, optional
-        By default the one of smaller variance; Laplace if delta is 0.
+        Their delta. It is not spent where Laplace noise is the choice for as many items
+        as were asked for; then it is used for fewer, too.
+    noise : {"laplace", "gaussian", "shared"}, optional
+        By default the one of least variance; Laplace if delta is 0. "shared" is normal
+        noise of each count's own and one that all of them share, rounded. For many
+        counts it has about half the deviation of the Gaussian, but errors go together.
     max_items_per_user : int, optional
         A bound on the items one user has, known beforehand; fewer counts then
         move at once. By default the histogram's own bound, which it may not be
@@ -85,7 +97,8 @@ def noisy_counts(
     both, by basic composition: what is counted depends on the data through the
     release alone. One user moves m counts at most, the smaller of their number
     and max_items_per_user: Laplace noise of scale m / epsilon is epsilon-DP;
-    for Gaussian noise see `dptopk.discrete.discrete_gaussian_sigma`.
+    for Gaussian noise see `dptopk.discrete.discrete_gaussian_sigma`, for shared noise
+    (Lebeda 2025) docs/proofs/shared.md.
 
     The price is fixed beforehand, whatever was picked. So a release of no items is
     charged too, though nothing is counted; and so is delta, where Laplace noise is
@@ -110,28 +123,31 @@ def noisy_counts(
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=True)
     if noise is not None:
-        noise = choice("noise", noise, NOISES)
+        noise = choice("noise", noise, (*NOISES, "shared"))
     _check_release(release)
     h = as_histogram(h)
     counts = _counts_of(release, h)
     bound = bound_of_user(max_items_per_user, h.max_items_per_user)
     bounds = [] if bound is None else [bound]
-    moved = max(1, min([len(release), *bounds]))
-    law, scale, spent = calibrate_counts(epsilon, delta, moved, noise)
-    if spent < delta:
-        # Laplace noise, as so few were picked: with the most there might have been, too?
-        most = release.parameters.get("k")
-        if most is None or calibrate_counts(epsilon, delta, min([most, *bounds]), noise)[2]:
-            spent = delta
+    number = max(1, len(release))
+    moved = min([number, *bounds])
+    spent = delta
+    if noise is None and _laplace_for_all(release, epsilon, delta, bounds):
+        noise, spent = "laplace", 0.0
+    plan = calibrate_counts(epsilon, spent, number, moved, noise)
+    law, scale = plan.law, plan.scale
     cost = total_cost(release.cost, epsilon, delta, spent, THEOREMS[law].format(moved))
     private = True
     if counts.size:
-        counts, private = add_noise(counts, law, scale, rng)
+        if law == "shared":
+            counts, private = add_shared_noise(counts, scale, plan.shared, rng)
+        else:
+            counts, private = add_noise(counts, law, scale, rng)
     return Release(
         indices=release.indices,
         labels=release.labels,
         counts=counts,
-        counts_noise=CountsNoise(law, scale),
+        counts_noise=plan,
         weights=release.weights,
         ordered=release.ordered,
         complete=release.complete,
@@ -147,23 +163,41 @@ def noisy_counts(
     )
 
 
+def _laplace_for_all(release: Release, epsilon: float, delta: float, bounds: list[int]) -> bool:
+    """Tell whether the price is without delta: by how many items were asked for.
+
+    Not by how many came out, or the price would depend on them.
+    """
+    asked = release.parameters.get("k")
+    if not isinstance(asked, int) or asked < len(release):
+        return False
+    return calibrate_counts(epsilon, delta, asked, min([asked, *bounds]), None).law == "laplace"
+
+
 @lru_cache(maxsize=1024)
 def calibrate_counts(
-    epsilon: float, delta: float, moved: int, noise: str | None
-) -> tuple[str, float, float]:
-    """Return noise, scale and the delta it spends, where a user moves so many counts by 1."""
+    epsilon: float, delta: float, number: int, moved: int, noise: str | None
+) -> CountsNoise:
+    """Return the noise of so many counts, some of which a user moves by 1."""
     if noise == "laplace" or delta == 0.0:
-        if noise == "gaussian":
-            raise ValueError("gaussian noise needs delta > 0")
+        if noise not in (None, "laplace"):
+            raise ValueError(f"{noise} noise needs delta > 0")
         if delta > 0.0:
             raise ValueError("laplace noise has no use for delta; leave it 0")
-        return "laplace", laplace_scale(epsilon=epsilon, moved=moved), 0.0
-    sigma = discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=moved)
+        return CountsNoise("laplace", laplace_scale(epsilon=epsilon, moved=moved))
+    found: dict[float, CountsNoise] = {}  # by variance
+    if noise in (None, "shared"):
+        own, shared = shared_scales(epsilon=epsilon, delta=delta, counts=number, moved=moved)
+        found[variance("shared", math.hypot(own, shared))] = CountsNoise(
+            "shared", own, shared=shared
+        )
+    if noise in (None, "gaussian"):
+        sigma = discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=moved)
+        found[variance("gaussian", sigma)] = CountsNoise("gaussian", sigma)
     if noise is None:
         scale = laplace_scale(epsilon=epsilon, moved=moved)
-        if variance("laplace", scale) <= variance("gaussian", sigma):
-            return "laplace", scale, 0.0
-    return "gaussian", sigma, delta
+        found[variance("laplace", scale)] = CountsNoise("laplace", scale)
+    return found[min(found)]
 
 
 @lru_cache(maxsize=1024)

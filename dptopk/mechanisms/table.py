@@ -137,7 +137,7 @@ MECHANISMS: dict[str, Mechanism] = {
         no_session=_NOT_BOUNDED_RANGE,
     ),
     "noisy_counts": Mechanism(
-        "", "", "optional", noises=DISCRETE_NOISES, command=False, no_session=_COUNTS
+        "", "", "optional", noises=(*DISCRETE_NOISES, "shared"), command=False, no_session=_COUNTS
     ),
     "sparse_vector": Mechanism("", "", "none", command=False, no_session=_NO_STEPS),
     "stable_release": Mechanism("", "", "required", command=False, no_session=_NO_STEPS),

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from dptopk import discrete as tails
+from dptopk.accounting.shared import shared_scales
 from dptopk.mechanisms.noisy_counts import calibrate_counts
 from dptopk.mechanisms.noisy_counts import noisy_counts as mechanism
-from dptopk.reference import discrete, peel
+from dptopk.reference import discrete, peel, shared
 from dptopk.release import Cost, Release
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
@@ -26,6 +27,9 @@ DRAWS = 400_000  # of one integer; 100,000 through the public function
 SCALES = {"laplace": (0.3, 1.0, 7.5), "gaussian": (0.5, 1.0, 3.0)}
 # Past these, rounded continuous noise comes too near for so many draws.
 NARROW = {"laplace": (0.3, 1.0), "gaussian": (0.5, 1.0)}
+
+# Counts, most of one user's, and how much of delta shows: rounding takes its share.
+SHARED = ((1, 1, 0.86), (2, 2, 0.95), (2, 1, 0.86), (3, 3, 0.95), (3, 2, 0.96))
 
 # ---- privacy
 
@@ -85,6 +89,22 @@ def _one_sided(counts: Counts, *, scale: float, reach: int = 9) -> dict[Any, flo
     for x, chance in law.items():
         held[min(counts[0] + x, reach)] += chance
     return held
+
+
+def _shared(
+    k: int,
+    moved: int | None = None,
+    *,
+    epsilon: float = 1.0,
+    own: float = 1.0,
+    common: float = 1.0,
+    among: int | None = None,
+) -> Law:
+    """Noise of both kinds at factors of what is enough, for k counts or another number."""
+    both = shared_scales(epsilon=epsilon, delta=DELTA, counts=among or k, moved=moved)
+    own, common = own * both[0], common * both[1]
+    reach = math.ceil(4.5 * math.hypot(own, common))
+    return partial(shared.counts_law, own=own, shared=common, low=-reach, high=reach)
 
 
 def _private(label: str, law: Law, claim: Claim, items: int, **domain: Any) -> PrivacyCheck:
@@ -150,6 +170,80 @@ def _each(
     ]
 
 
+# ---- one noise that all counts share
+
+PAIR = (7, 5)
+NEAR = 12  # counts are held within it, each way
+
+
+def _pairs(*, own: float = 1.0, common: float = 1.0) -> Law:
+    """Return the law of two counts whose noise is narrow, at epsilon 4."""
+    a, b = shared_scales(epsilon=4.0, delta=DELTA, counts=2)
+    return partial(shared.counts_law, own=own * a, shared=common * b, low=-NEAR, high=NEAR)
+
+
+def _naive_pairs(
+    counts: Counts, draws: int, seed: int, *, own: float = 1.0, common: float = 1.0
+) -> Iterable[tuple[int, ...]]:
+    a, b = shared_scales(epsilon=4.0, delta=DELTA, counts=2)
+    rng = np.random.default_rng(seed)
+    noise = shared.naive_sample(2, own=own * a, shared=common * b, draws=draws, rng=rng)
+    return map(tuple, np.clip(np.array(counts) + noise, -NEAR, NEAR).tolist())
+
+
+def _rounded_twice(counts: Counts, draws: int, seed: int) -> Iterable[tuple[int, ...]]:
+    """Round each of the two noises by itself."""
+    a, b = shared_scales(epsilon=4.0, delta=DELTA, counts=2)
+    rng = np.random.default_rng(seed)
+    noise = np.rint(a * rng.normal(size=(draws, 2))) + np.rint(b * rng.normal(size=(draws, 1)))
+    return map(tuple, np.clip(counts + noise.astype(int), -NEAR, NEAR).tolist())
+
+
+def _public_pairs() -> Public:
+    call = partial(mechanism, _picked(range(2)), epsilon=4.0, delta=DELTA, noise="shared")
+    held = partial(np.clip, a_min=-NEAR, a_max=NEAR)
+    return Public(call, lambda r: tuple(held(r.counts).tolist()), covers=at_least(4.0, DELTA))
+
+
+def _pairs_check(label: str, sampler: Any, *, sees: bool = False) -> SamplerCheck:
+    wrong = _pairs(own=0.95, common=0.95) if sees else None
+    return SamplerCheck(label, _pairs(), sampler, PAIR, draws=DRAWS // 4, seed=24, sees=wrong)
+
+
+def _shared_checks() -> Iterable[PrivacyCheck | SamplerCheck]:
+    for k, moved, attains in SHARED:
+        yield _private(
+            f"{k} counts, shared noise, at most {moved} a user",
+            _shared(k, moved),
+            Claim(1.0, DELTA, attains),
+            k,
+            max_items_per_user=moved,
+        )
+    yield _pairs_check("noisy_counts(), shared noise of two counts", _public_pairs(), sees=True)
+    yield _pairs_check("NumPy baseline, shared noise", _naive_pairs, sees=True)
+
+
+def _shared_broken() -> Iterable[PrivacyCheck | SamplerCheck]:
+    for label, law in (
+        ("own noise of the pair alone", _shared(2, common=0.0)),
+        ("the shared noise alone", _shared(2, own=0.05)),
+        ("the two exchanged", _shared(2, own=2**-0.25, common=2**0.25)),
+        ("both 5% too small", _shared(2, own=0.95, common=0.95)),
+        ("noise of one count", _shared(2, among=1)),
+    ):
+        yield _private(f"shared noise: {label}", law, Claim(1.0, DELTA), 2)
+    yield _private(
+        "shared noise: counts that move both ways",
+        _shared(2),
+        Claim(1.0, DELTA),
+        2,
+        monotone=False,
+    )
+    yield _private("shared noise: a bound understated", _shared(3, 1), Claim(1.0, DELTA), 3)
+    yield _pairs_check("noises of their own, no shared one", partial(_naive_pairs, common=0.0))
+    yield _pairs_check("each noise rounded by itself, drawn", _rounded_twice)
+
+
 # ---- tapes
 
 
@@ -168,9 +262,9 @@ def _picked(items: Iterable[int]) -> Release:
 
 
 def _budget(seed: int) -> tuple[float, float, Any]:
-    noise = tails.NOISES[seed % 2]
-    epsilon = (0.01, 0.3, 1.0, 5.0)[seed // 2 % 4]
-    return epsilon, DELTA * (noise == "gaussian"), noise
+    noise = (*tails.NOISES, "shared")[seed % 3]
+    epsilon = (0.01, 0.3, 1.0, 5.0)[seed // 3 % 4]
+    return epsilon, DELTA * (noise != "laplace"), noise
 
 
 def _kernel(seed: int, rng: TapeRng, *, factor: float = 1.0) -> list[int]:
@@ -187,8 +281,12 @@ def _kernel(seed: int, rng: TapeRng, *, factor: float = 1.0) -> list[int]:
 def _twin(seed: int) -> list[int]:
     counts = tapes.counts(seed).tolist()[::2]
     epsilon, delta, noise = _budget(seed)
-    _, scale, _ = calibrate_counts(epsilon, delta, len(counts), noise)
-    drawn = discrete.sample(tapes.read(seed), len(counts), scale=scale, noise=noise)
+    n = len(counts)
+    plan = calibrate_counts(epsilon, delta, n, n, noise)
+    if noise == "shared":
+        drawn = shared.sample(tapes.read(seed), n, own=plan.scale, shared=plan.shared)
+    else:
+        drawn = discrete.sample(tapes.read(seed), n, scale=plan.scale, noise=noise)
     return [count + x for count, x in zip(counts, drawn, strict=True)]
 
 
@@ -223,6 +321,7 @@ ENTRY = Entry(
             Claim(1.5, attains=0.93),
             3,
         ),
+        *_shared_checks(),
         *_each("integer noise", _draws, sees=True),
         _sampler(
             "noisy_counts(), Laplace",
@@ -295,6 +394,7 @@ ENTRY = Entry(
             "laplace",
             1.0,
         ),
+        *_shared_broken(),
         tapes.check("noise 1% too small, same tapes", partial(_kernel, factor=1.01), _twin, 100),
     ),
 )
