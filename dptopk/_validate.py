@@ -114,7 +114,10 @@ def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:
         array = array.astype(np.int64)  # NumPy takes an empty list for floats
     if array.dtype.kind not in kinds or array.dtype.itemsize > 8:
         # Not the dtype: that of strings tells how long they are.
-        raise TypeError(f"{name} must be {wanted}, got {array.dtype.type.__name__}")
+        hint = ""
+        if name == "counts" and array.dtype.kind in "OSU":
+            hint = "; dptopk.Histogram.from_events and from_files count events"
+        raise TypeError(f"{name} must be {wanted}, got {array.dtype.type.__name__}{hint}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if not array.dtype.isnative:

@@ -781,6 +781,16 @@ def test_a_ledger_of_rho_and_joint(run, events, domain, tmp_path):
     answer = json.loads(out)
     assert (code, sorted(answer["items"])) == (0, ["apple", "pear"])
     assert answer["remaining"] == {"outcomes": 8, "calls": 3}
+    argv[argv.index("joint")] = "canonical"
+    code, out, _ = run("select", events, "-k", 2, *argv, "--json")
+    answer = json.loads(out)
+    assert (code, len(answer["items"])) == (0, 2)
+    assert answer["remaining"] == {"outcomes": 7, "calls": 3}
+    with dptopk.Ledger(path) as ledger:  # a call without k
+        dptopk.Session.bound(ledger, "ann").noisy_max(dptopk.Histogram([9, 1], ["fig", "nut"]))
+    code, out, _ = run("ledger", "history", path, "--budget", "ann")
+    assert code == 0
+    assert "noisy_max" in out
 
 
 def test_bad_ledgers(refused, ledger, tmp_path):

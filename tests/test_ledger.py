@@ -89,6 +89,22 @@ def test_a_total_given_as_rho_lasts(path):
         assert ledger.history("ann")[0].release == first
 
 
+def test_calls_of_one_step_are_recorded_and_not_drawn_again(ledger):
+    session = dp.Session.bound(ledger, "ann")
+    calls = {
+        "joint": {"k": 2}, "canonical": {"k": 2}, "noisy_max": {"largest": False}, "peel": {"k": 1},
+    }  # fmt: skip
+    for name, options in calls.items():
+        left = session.remaining
+        first = getattr(session, name)(CLEAR, request_id=name, **options)
+        assert getattr(session, name)(CLEAR, request_id=name, **options) == first
+        assert session.remaining == (left.outcomes - 1, left.calls)
+        with pytest.raises(dp.LedgerConflictError, match="with other parameters"):
+            getattr(session, name)(CLEAR, request_id=name, sensitivity=2, **options)
+    assert [entry.outcomes for entry in ledger.history("ann")] == [1, 1, 1, 1]
+    assert {entry.call["mechanism"] for entry in ledger.history("ann")} == set(calls)
+
+
 def test_the_step_of_a_budget_stays_what_it_was(ledger, monkeypatch):
     step = ledger.budget("ann").terms.epsilon_step
     monkeypatch.setattr("dptopk.budget.terms.step_epsilon", lambda *args: step / 2)

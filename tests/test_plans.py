@@ -9,7 +9,7 @@ import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.mechanisms._plan import Plan, Steps, plan_of, steps_of
 from dptopk.mechanisms.table import MECHANISMS
-from dptopk.reference import joint, noisy_max
+from dptopk.reference import canonical, joint, noisy_max
 from dptopk.verification.privacy import Table
 
 PICKING = [name for name, its in MECHANISMS.items() if its.domain]
@@ -114,7 +114,7 @@ def test_noise_that_is_not_of_bounded_range_has_no_steps():
             steps_of("noisy_max")(H, noise=noise)
 
 
-# ---- that a call of joint, and a pick by Gumbel noise, is one bounded-range step
+# ---- that a call of joint or canonical, and a pick by Gumbel noise, is one bounded-range step
 
 EPSILON = 1.0
 
@@ -133,6 +133,10 @@ def of_joint(k, output, factor):
     return lambda counts: joint.law(counts, k=k, scale=factor / EPSILON, output=output)
 
 
+def of_canonical(k, factor):
+    return lambda counts: canonical.law(counts, k=k, scale=factor / EPSILON)
+
+
 def of_gumbel(factor, noise="gumbel"):
     return lambda counts: noisy_max.law(counts, scale=factor / EPSILON, noise=noise)
 
@@ -146,6 +150,9 @@ def of_gumbel(factor, noise="gumbel"):
         (of_joint(2, "sequence", 2), True, 0.999),
         (of_joint(2, "set", 4), False, 0.499),
         (of_joint(2, "sequence", 4), False, 0.499),
+        (of_canonical(1, 2), True, 0.499),
+        (of_canonical(2, 2), True, 0.499),
+        (of_canonical(2, 4), False, 0.499),
         (of_gumbel(1), True, 0.999),
         (of_gumbel(2), False, 0.999),
     ],
@@ -160,6 +167,7 @@ def test_it_is_of_bounded_range(law, monotone, tight):
     [
         (of_joint(2, "set", 1), True),  # without the 1/2
         (of_joint(2, "sequence", 1), True),
+        (of_canonical(2, 1), True),
         (of_gumbel(1), False),  # scores that move both ways, taken for counts
         (of_gumbel(1, "exponential"), True),  # permute-and-flip
         (of_gumbel(1, "laplace"), True),

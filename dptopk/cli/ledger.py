@@ -120,7 +120,7 @@ def _history(args: argparse.Namespace) -> int:
         table.add_row(
             entry.at[:19].replace("T", " "),
             entry.call["mechanism"],
-            str(entry.call["k"]),
+            str(entry.call.get("k", 1)),  # noisy_max picks one
             str(entry.outcomes),
             printable(entry.request_id or "-"),
             _released(entry.release),

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from dptopk.reference import limited_domain
+from dptopk.reference import canonical, joint, limited_domain, noisy_max
 from dptopk.reference.limited_domain import Outcome
 from dptopk.reference.race import Tape
 
@@ -49,10 +49,48 @@ class Query(NamedTuple):
 Analyst = Callable[[Transcript], Query | None]
 
 
+class Pick(NamedTuple):
+    """A call that is one bounded-range step over a known domain, without a threshold.
+
+    Attributes
+    ----------
+    name : {"joint", "canonical", "noisy_max"}
+        `noisy_max` with Gumbel noise.
+    k : int
+        How many items.
+    half : bool
+        Whether losses that move by 1 either way weigh half, as they must.
+    """
+
+    name: str
+    k: int = 1
+    half: bool = True
+
+    @property
+    def most(self) -> int:
+        """What it costs."""
+        return 1
+
+    def price(self, outcome: Outcome) -> int:
+        """Return what an outcome of it costs: one, however many items."""
+        return 1
+
+    def law(self, counts: Sequence[int], scale: float) -> dict[Any, float]:
+        """Chance of every outcome, `scale` being 1 / epsilon_step."""
+        wide = (2.0 if self.half else 1.0) * scale
+        if self.name == "joint":
+            return joint.law(counts, k=self.k, scale=wide)
+        if self.name == "canonical":
+            return canonical.law(counts, k=self.k, scale=wide)
+        return noisy_max.law(counts, scale=scale, noise="gumbel")
+
+
 def law_of(
-    counts: Sequence[int], query: Query, *, scale: float, delta: float
+    counts: Sequence[int], query: Query | Pick, *, scale: float, delta: float
 ) -> dict[Outcome, float]:
     """Chance of every outcome of a single query, `delta` being that of its threshold."""
+    if isinstance(query, Pick):
+        return query.law(counts, scale)
     if query.private_k_bar:
         return limited_domain.private_k_bar_law(
             counts, k=query.k, k_bar_max=query.k_bar, scale=scale, delta=delta, known=query.known

@@ -27,7 +27,7 @@ from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms.limited_domain import threshold
 from dptopk.reference import session as reference
 from dptopk.reference.limited_domain import BOT
-from dptopk.reference.session import Query, Transcript
+from dptopk.reference.session import Pick, Query, Transcript
 from dptopk.rng import SeededRng, TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.bounded_range import composed_delta
@@ -46,10 +46,11 @@ QUERIES = (
     ),
     Query(1, 2, False, private_k_bar=True),
 )
-Price = Callable[[Query, tuple[Any, ...]], int]
+PICKS = (Pick("joint", 2), Pick("canonical", 2), Pick("noisy_max"))
+Price = Callable[[Any, tuple[Any, ...]], int]
 
 
-def price(query: Query, outcome: tuple[Any, ...]) -> int:
+def price(query: Query | Pick, outcome: tuple[Any, ...]) -> int:
     """Return what is charged for an outcome."""
     return query.price(outcome)
 
@@ -88,7 +89,7 @@ class AnalystCheck:
         What an outcome of a query is charged.
     unit : callable
         What an outcome counts for in the budget, by the epsilon of its step.
-    queries : tuple of Query
+    queries : tuple of Query and Pick
         What the analyst may ask.
     items, max_count : int
         The domain.
@@ -104,7 +105,7 @@ class AnalystCheck:
     attains: float = 0.0
     price: Price = price
     unit: Callable[[float], float] = one
-    queries: tuple[Query, ...] = QUERIES
+    queries: tuple[Query | Pick, ...] = QUERIES
     items: int = ITEMS
     max_count: int = MAX_COUNT
     quick: bool = True
@@ -130,7 +131,12 @@ class AnalystCheck:
         )
 
     def _outcomes(
-        self, query: Query, step: float, table: Table, p: npt.NDArray[Any], q: npt.NDArray[Any]
+        self,
+        query: Query | Pick,
+        step: float,
+        table: Table,
+        p: npt.NDArray[Any],
+        q: npt.NDArray[Any],
     ) -> list[tuple[float, Array, Array]]:
         """Return the price of each outcome of a query and its chances, pair by pair."""
         laws = [
@@ -192,6 +198,15 @@ def _budgets() -> Iterator[AnalystCheck]:
             attains=0.6,
             queries=queries,
         )
+
+
+def _picks(label: str, k_star: int, *picks: Query | Pick, attains: float = 0.0) -> AnalystCheck:
+    """Check calls that are one step each, among others, at a total of half the steps."""
+    delta = k_star * DELTA if any(isinstance(pick, Query) for pick in picks) else 0.0
+    delta += composed_delta(epsilon := k_star / 2, epsilon_step=1.0, steps=k_star)
+    return AnalystCheck(
+        label, k_star, k_star, epsilon, delta, attains=attains, queries=picks, items=4
+    )
 
 
 def _sessions() -> Iterator[AnalystCheck]:
@@ -277,6 +292,8 @@ def _broken() -> Iterator[AnalystCheck]:
         steps=(0.2, 1.8),
         queries=QUERIES[:5],
     )
+    for name in ("joint", "canonical"):
+        yield _picks(f"{name} without the half in its weight", 2, Pick(name, 2, half=False))
     yield _filter("a filter that charges half a step", lambda step: rho(step) / 2)
     yield AnalystCheck(
         "an odometer that composes the steps so far",
@@ -365,6 +382,12 @@ ENTRY = Entry(
     checks=(
         *_budgets(),
         *_sessions(),
+        *(
+            _picks(f"2 calls of {pick.name}", 2, pick, attains=attains)
+            for pick, attains in zip(PICKS, (0.25, 0.05, 0.95), strict=True)
+        ),
+        _picks("3 calls, one step each", 3, *PICKS, attains=0.95),
+        _picks("2 calls, of limited_domain too", 2, *PICKS, QUERIES[3], attains=0.7),
         _filter("Filter(epsilon=2, delta=0.01): 2 calls, steps of three sizes", rho),
         _sampler("Session, two adaptive calls", _public, sees=partial(_law, scale=0.95)),
         _tapes("Session and its twin on the same tapes"),
