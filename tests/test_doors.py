@@ -526,3 +526,111 @@ def test_a_table_with_more_columns_says_which():
     table = pl.DataFrame({"day": [1, 1], "what": ["a", "b"], "people": [4, 9]})
     h = dp.Histogram.from_counts(table, item="what", count="people")
     assert counts_of(h) == {"a": 4, "b": 9}
+
+
+# ---- text, timestamps and zeros that an engine takes for others
+
+NUL = ["a", "a\0b", "a", "a\0c", "a\0b"]
+ODD_TEXT = {"NUL": NUL, "surrogate": [text.replace("\0b", "\ud800") for text in NUL]}
+TEXT_COLUMNS = {
+    "pandas objects": lambda values: pd.Series(values, dtype=object),
+    "pandas python text": lambda values: pd.Series(values, dtype=pd.StringDtype("python")),
+    "pandas arrow text": lambda values: pd.Series(values, dtype=pd.StringDtype("pyarrow")),
+    "polars": pl.Series,
+    "pyarrow": pa.array,
+    "list": list,
+}
+
+
+@pytest.mark.parametrize("bound", [None, 2])
+@pytest.mark.parametrize("column", TEXT_COLUMNS)
+@pytest.mark.parametrize("text", ODD_TEXT)
+def test_text_is_all_of_its_characters(text, column, bound):
+    """The hash table of pandas 2 ends text at a NUL; UTF-8 can't write a surrogate."""
+    values = ODD_TEXT[text]
+    if text == "surrogate" and column in ("pandas arrow text", "polars", "pyarrow"):
+        pytest.skip("can't hold it")
+    whole = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table, "list": dict}
+    of = whole[column.split()[0]]
+    same = ["x"] * len(values)
+    options = {"user": "user", "item": "item", "max_items_per_user": bound}
+    held = TEXT_COLUMNS[column](values)
+    got = dp.Histogram.from_events(of({"user": held, "item": same}), **options)
+    assert counts_of(got) == {"x": 3}
+    frame = of({"user": list(range(5)), "item": held})
+    expected = Counter(values)
+    assert counts_of(dp.Histogram.from_events(frame, **options)) == expected
+    domain = [*expected, "a\0z", "\udfff"]
+    got = dp.Histogram.from_events(frame, domain=domain, **options)
+    assert got.counts.tolist() == [*expected.values(), 0, 0]
+    frame = of({"user": same, "item": held})
+    assert len(dp.Histogram.from_events(frame, **options).labels) == (bound or 3)
+
+
+@pytest.mark.parametrize("door", ["pandas", "pandas on arrow", "polars", "pyarrow", "dict"])
+@pytest.mark.parametrize("unit", ["s", "ms"])
+@pytest.mark.parametrize("which", ["user", "item"])
+def test_far_timestamps_stay_apart(door, unit, which):
+    """As microseconds they would wrap around: 2**58 seconds would be 1970."""
+    far = np.array([0, 2**58, 2**58, 1], f"M8[{unit}]")
+    column = {
+        "pandas": lambda: pd.Series(far),
+        "pandas on arrow": lambda: pd.Series(
+            pa.array(far), dtype=pd.ArrowDtype(pa.timestamp(unit))
+        ),
+        "polars": lambda: pl.Series(far.astype(np.int64)).cast(pl.Datetime("ms")),
+        "pyarrow": lambda: pa.array(far),
+        "dict": lambda: far,
+    }[door]()
+    of = {"dict": dict, "polars": pl.DataFrame, "pyarrow": pa.table}.get(door, pd.DataFrame)
+    frame = of({"one": [1, 1, 1, 1], "many": column})
+    named = ("many", "one") if which == "user" else ("one", "many")
+    got = dp.Histogram.from_events(frame, user=named[0], item=named[1])
+    assert got.counts.tolist() == ([3] if which == "user" else [1, 1, 1])
+
+
+def test_timestamps_past_the_calendar_of_python():
+    minus_5 = timezone(timedelta(hours=-5))
+    for item, label in (
+        (datetime.max.replace(tzinfo=minus_5), np.datetime64("10000-01-01T04:59:59.999999")),
+        (pd.Timestamp(np.datetime64(2**40, "s")), np.datetime64(2**40, "s")),
+        (np.datetime64(2**62, "s"), np.datetime64(2**62, "s")),
+        (np.datetime64(-(2**62), "h"), np.datetime64(-(2**62), "h")),
+    ):
+        got = dp.Histogram.from_events([(1, item)], user="user", item="item")
+        assert got.labels == [label]
+    import duckdb
+
+    table = pa.table({"user": [1, 2], "item": pa.array([0, 2**58], pa.timestamp("s"))})
+    relation = duckdb.connect().from_arrow(table)  # which can't calculate with it
+    got = dp.Histogram.from_events(relation, user="user", item="item", nulls="drop")
+    assert got.labels == [datetime(1970, 1, 1)]
+
+
+@pytest.mark.parametrize("dtype", ["UHUGEINT", "HUGEINT", "DECIMAL(38, 30)"])
+def test_a_domain_in_duckdb_is_exact(dtype):
+    """A list of large integers, or of 1E-30 and others, would be one of doubles."""
+    import duckdb
+
+    big = {"UHUGEINT": 2**127 + 2**60, "HUGEINT": 2**126, "DECIMAL(38, 30)": Decimal("1E-30")}[
+        dtype
+    ]
+    near = big + 1 if isinstance(big, int) else Decimal("1.1E-29")
+    relation = duckdb.sql(f"SELECT 1 AS user, unnest(['{big}', '{near}']::{dtype}[]) AS item")
+    for wanted in (big, near):
+        domain = [wanted, type(wanted)(1)]
+        got = dp.Histogram.from_events(
+            relation, user="user", item="item", domain=domain, max_items_per_user=1
+        )
+        assert got.counts.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "arrow", [pa.large_binary(), pa.binary(2), pa.date64(), pa.decimal256(50, 2)], ids=str
+)
+@pytest.mark.parametrize("door", ["pandas on arrow", "pyarrow"])
+def test_types_without_a_name_are_refused_by_column(arrow, door, tmp_path):
+    values = {"date64[ms]": [date(2024, 1, 1)], "decimal256(50, 2)": [Decimal(1)]}
+    table = events([1], values.get(str(arrow), [b"ab"]), item_type=arrow)
+    with pytest.raises(SourceError, match=r"column 'item' is of type .*, which holds no labels"):
+        through(door, table, tmp_path)

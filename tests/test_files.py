@@ -3,15 +3,19 @@
 import gzip
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
+from contextlib import nullcontext
 from datetime import date
 from decimal import Decimal
 from uuid import UUID
 
 import pytest
-from doors import piped
+from doors import counts_of, piped
 
+import dptopk as dp
 from dptopk.errors import SourceError
 from dptopk.sources.domains import fitted, read_domain
 from dptopk.sources.files import connect, read_events
@@ -551,3 +555,66 @@ def test_bad_domain_files(tmp_path, name, content, message):
         (tmp_path / name).write_bytes(content)
     with pytest.raises(SourceError, match=f"{re.escape(name)}: .*{message}"):
         read_domain(tmp_path / name)
+
+
+# ---- what stands in the first line, and how lines end
+
+FIRST_LINES = {
+    "a stray quote": b'user,item,5" pipes\nu,a,x\nv,a,x\nw,b,"q"\nu,b,x\n',
+    "a stray quote, and none after it": b'user,item,5" pipes\nu,a,x\nv,a,x\nw,b,q\nu,b,x\n',
+    "a quoted line break": b'user,item,"5\npipes"\nu,a,x\nv,a,x\nw,b,q\nu,b,x\n',
+    "CR": b"user,item\ru,a\rv,a\rw,b\ru,b\r",
+    "CRLF, and LF in quotes": b'user,item,x\r\nu,a,"x\ny"\r\nv,a,x\r\nw,b,x\r\nu,b,x\r\n',
+    "BOM": b"\xef\xbb\xbfuser,item\nu,a\nv,a\nw,b\nu,b\n",
+    "a line separator": "user,item,x\u2028y\nu,a,x\nv,a,x\nw,b,x\nu,b,x\n".encode(),
+}
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["file", "FIFO"])
+@pytest.mark.parametrize("first", FIRST_LINES)
+def test_no_row_is_lost_behind_the_first_line(tmp_path, first, stream):
+    """A quote in a header joins lines; how many is up to the rows."""
+    data = FIRST_LINES[first]
+    (tmp_path / "e.csv").write_bytes(data)
+    with piped(data, tmp_path / "fifo") if stream else nullcontext(tmp_path / "e.csv") as path:
+        h = dp.Histogram.from_files(path, user="user", item="item")
+    assert counts_of(h) == {"a": 2, "b": 2}
+
+
+def test_a_first_line_too_long_to_be_one(tmp_path):
+    (tmp_path / "e.csv").write_bytes(b'user,item,"x\n' + b"secret,b\n" * 30_000)
+    with pytest.raises(SourceError, match=r"e\.csv: not readable as CSV: its first line is mal"):
+        read_events(tmp_path / "e.csv", user="user", item="item")
+
+
+@pytest.mark.parametrize("user", ["user", "User"])
+def test_columns_of_json_go_by_their_exact_name(tmp_path, user):
+    (tmp_path / "e.jsonl").write_text('{"User": "User", "user": "user", "item": 1}\n')
+    relation = read_events(tmp_path / "e.jsonl", user=user, item="item")
+    assert relation.fetchall() == [(user, "1")]
+    with pytest.raises(SourceError, match=r"e\.jsonl: no column 'USER', but 'user'"):
+        read_events(tmp_path / "e.jsonl", user="USER", item="item")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [b"", b"us", b"user,item\nu,a\n"], ids=repr)
+def test_one_ctrl_c_ends_a_wait_for_a_pipe(sent):
+    """DuckDB itself waits for bytes without a look at signals."""
+    command = ["select", "-", "-k", "1", "--epsilon", "1", "--delta", "1e-6", "-q"]
+    # It says when it begins to read, as an import takes Ctrl-C badly.
+    code = (
+        "import sys; from dptopk.sources import files; from dptopk.cli import main; "
+        "files.connect(); print('on', flush=True); sys.exit(main(sys.argv[1:]))"
+    )
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", code, *command], **pipes)
+    assert process.stdout.readline() == b"on\n"
+    process.stdin.write(sent)
+    process.stdin.flush()
+    time.sleep(4)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 130
+    assert b"Traceback" not in process.stderr.read()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        pipe.close()

@@ -71,7 +71,7 @@ def keyed(frame: Any, user: str, item: str) -> Keyed | None:
         find(names, item)
         if nw.dependencies.is_pandas_dataframe(native):
             native = in_engine(_decoded, native[[user, item]], (user, item))
-            if any(_is_object(native[name]) for name in (user, item)):
+            if any(in_engine(_needs_python, native[name]) for name in (user, item)):
                 return None
         else:
             native = in_engine(_decoded, native, (user, item))
@@ -168,17 +168,24 @@ def _lazy(native: Any) -> Any:
         return None
 
 
-def _is_object(series: Any) -> bool:
-    """Whether a pandas column holds Python objects other than text alone.
+def _needs_python(series: Any) -> bool:
+    """Whether a pandas column holds Python objects that pandas does not count rightly.
 
-    Looked through to its end: pandas does not fail on objects of several kinds
-    but orders them by first appearance.
+    It does so for text alone: it orders objects of several kinds by first
+    appearance, and its hash table ends text at a NUL (pandas 2), or fails on a
+    lone surrogate (pandas 3).
     """
-    if series.dtype != object:
+    if series.dtype != object and getattr(series.dtype, "storage", None) != "python":
         return False
-    from pandas.api.types import infer_dtype  # type: ignore[import-untyped,unused-ignore]
-
-    return infer_dtype(series, skipna=True) not in ("string", "empty")
+    try:
+        values = set(series.array)
+    except TypeError:  # unhashable
+        return True
+    missing = [value for value in values if type(value) is not str]
+    if not all(map(labels.is_null, missing)):
+        return True
+    text = "".join(values.difference(missing))
+    return "\0" in text or not labels.is_unicode(text)
 
 
 def _decoded(native: Any, names: tuple[str, str]) -> Any:
@@ -219,7 +226,7 @@ def _kind_of(name: str, dtype: Any, native: Any) -> Kind | None:
         return labels.FLOAT._replace(single=dtype == nw.Float32)
     if isinstance(dtype, nw.Datetime):
         kind = labels.TIMESTAMP if dtype.time_zone is None else labels.ZONED
-        return kind._replace(unit="ns" if dtype.time_unit == "ns" else "us")
+        return kind._replace(unit=dtype.time_unit)
     for held, kind in (
         ((nw.String, nw.Categorical, nw.Enum), labels.TEXT),
         ((nw.Boolean,), labels.BOOLEAN),
@@ -253,9 +260,9 @@ def _no_labels(name: str, dtype: Any) -> SourceError:
 
 def _is_null_typed(native: Any, name: str) -> bool:
     """Whether a column of Polars or PyArrow is of the type of nulls alone."""
-    schema = native.collect_schema() if hasattr(native, "collect_schema") else native.schema
-    field = schema[name] if isinstance(schema, dict) else schema.field(name).type
-    return str(field) in ("Null", "null")
+    if hasattr(native, "collect_schema"):  # Polars
+        return str(native.collect_schema()[name]) == "Null"
+    return hasattr(native, "schema") and str(native.schema.field(name).type) == "null"
 
 
 def _is_null(name: str, kind: Kind | None) -> Any:
@@ -275,13 +282,13 @@ def _key(name: str, kind: Kind | None, schema: Any) -> Any:
         return nw.lit(0)
     if isinstance(dtype, (nw.Categorical, nw.Enum)):
         return column.cast(nw.String)
-    if kind.name == "float":
-        return column.cast(nw.Float64) + 0.0
+    if kind.name == "float":  # 0.0 for -0.0; adding it is what an optimizer leaves out
+        column = column.cast(nw.Float64)
+        return nw.when(column == 0.0).then(nw.lit(0.0)).otherwise(column)
     if kind.name == "date":
         return column.cast(nw.Int32)
     if isinstance(dtype, nw.Datetime):
-        per_second = {"s": 10**6, "ms": 1000}.get(dtype.time_unit, 1)
-        return column.cast(nw.Int64) * per_second
+        return column.cast(nw.Int64)
     return column
 
 
@@ -307,7 +314,8 @@ _DUCKDB = {
     "TIMESTAMP WITH TIME ZONE": labels.ZONED._replace(unit="us"),
     "TIMESTAMPTZ_NS": labels.ZONED,
 }
-# Infinite dates and timestamps become nulls. DuckDB compares text by the
+# Dates and timestamps that are infinite, or past what DuckDB can calculate with,
+# become nulls. It compares text by the
 # connection's collation, under which the rows would decide which of two equal
 # labels is shown: hence the bytes' own order.
 _DUCKDB_KEYS = {
@@ -315,8 +323,9 @@ _DUCKDB_KEYS = {
     "uuid": "CAST({} AS VARCHAR) COLLATE C",
     "float": "CAST({} AS DOUBLE) + 0.0",
     "date": "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END",
-    "timestamp": "epoch_us({})",
+    "timestamp": "TRY(epoch_us({}))",
     "timestamp with time zone": "epoch_us({})",
+    "ns": "CASE WHEN isfinite({0}) THEN epoch_ns({0}) END",
 }
 
 
@@ -335,6 +344,10 @@ def duckdb_kind(name: str, dtype: str) -> Kind | None:
     return _DUCKDB[dtype]
 
 
+def _form_of(kind: Kind) -> str:
+    return "ns" if kind.name.startswith("timestamp") and kind.unit == "ns" else kind.name
+
+
 def _of_relation(relation: Any, user: str, item: str) -> Keyed:
     import narwhals as nw
 
@@ -347,9 +360,7 @@ def _of_relation(relation: Any, user: str, item: str) -> Keyed:
     )
     columns = []
     for place, kind in zip(places, (of_user, of_item), strict=True):
-        form = "0" if kind is None else _DUCKDB_KEYS.get(kind.name, "{}")
-        if form == "epoch_us({})" and kind is not None and kind.unit == "ns":
-            form = "epoch_ns({})"
+        form = "0" if kind is None else _DUCKDB_KEYS.get(_form_of(kind), "{}")
         key, column = form.format(f"#{place + 1}"), f"#{place + 1}"
         null = f"{column} IS NULL OR {key} IS NULL"
         if kind is not None and kind.name == "float":

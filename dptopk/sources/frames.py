@@ -21,7 +21,8 @@ from dptopk.errors import SourceError
 from dptopk.sources.columns import column, domain_of
 from dptopk.sources.engines import fetch, in_engine, keyed
 from dptopk.sources.files import connect
-from dptopk.sources.labels import Domain, Kind, matched
+from dptopk.sources.labels import Domain, Kind, is_unicode, matched
+from dptopk.sources.paths import literal
 from dptopk.sources.plain import NULLS, count_columns, is_plain, two_columns
 from dptopk.sources.progress import working
 from dptopk.sources.weighting import Weighting, with_weights
@@ -230,9 +231,12 @@ def _among(pairs: Any, only: list[Any]) -> Any:
     import narwhals as nw
 
     native, engine = pairs.to_native(), pairs.implementation
+    # What no column of text of these engines holds: they would fail on it.
+    only = [key for key in only if not isinstance(key, str) or is_unicode(key)]
     if engine.is_duckdb():
-        listed = ", ".join(map(_sql, only))
-        kept = native.filter(f'"item" IN (SELECT unnest([{listed}])) OR "bad" > 0')
+        # Cast as a whole: DuckDB would take a list of large integers for one of doubles.
+        listed = f"CAST([{', '.join(map(_sql, only))}] AS {native.types[1]}[])"
+        kept = native.filter(f'"item" IN (SELECT unnest({listed})) OR "bad" > 0')
         return nw.from_native(kept).lazy()
     # As the column's own type: of a list an engine would guess one.
     library = engine.to_native_namespace()
@@ -247,15 +251,11 @@ def _among(pairs: Any, only: list[Any]) -> Any:
 
 
 def _sql(key: Any) -> str:
-    """Return a key as a literal of DuckDB's."""
-    if isinstance(key, str):
-        quoted = key.replace("'", "''").replace("\0", "' || chr(0) || '")
-        return f"('{quoted}')"
+    """Return a key as a text of DuckDB's that casts to it."""
     if isinstance(key, bytes):
-        return "'" + "".join(f"\\x{byte:02X}" for byte in key) + "'::BLOB"
-    if isinstance(key, float):
-        return f"'{key!r}'::DOUBLE"
-    return str(key)
+        return "'" + "".join(f"\\x{byte:02X}" for byte in key) + "'"
+    text = literal(str(key))
+    return text.replace("\0", "' || chr(0) || '") if "\0" in text else text
 
 
 def _hashed(pairs: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+import io
 from typing import IO, Any, NamedTuple
 
 from dptopk.errors import SourceError
@@ -45,7 +45,11 @@ def open_binary(path: str) -> Any:
 
 
 def first_record(file: IO[bytes]) -> bytes:
-    """Read the first line, and those that a quoted line break joins to it."""
+    """Read the first line, and those that a quoted line break joins to it.
+
+    Or seems to: past a quote inside a name, or where lines end otherwise, this
+    is more than one record.
+    """
     record = b""
     while True:
         line = file.readline(_LONGEST)
@@ -83,13 +87,13 @@ def table_of(
         raise SourceError(f"{source}: not readable as {form}: not UTF-8")
     candidates = DELIMITERS[form] if delimiter is None else delimiter
     if not header:
-        names = next(_records(text, candidates[0]), [])
+        names = _first(text, candidates[0], source)
         return Table(candidates[0], len(names), _by_number(columns, len(names), source))
     if not record:
         raise SourceError(f"{source}: no header line: it is empty")
     best: list[str] = []
     for candidate in candidates:
-        names = next(_records(text, candidate), [])
+        names = _first(text, candidate, source)
         # The delimiter that finds one of the two columns tells which is missing.
         if _found(names, columns) >= _found(best, columns):
             best = names
@@ -101,8 +105,15 @@ def table_of(
     raise AssertionError("one of the columns is missing")
 
 
-def _records(text: str, delimiter: str) -> Iterator[list[str]]:
-    return csv.reader(text.splitlines(keepends=True), delimiter=delimiter)
+def _first(text: str, delimiter: str, source: str) -> list[str]:
+    """Return the first record of a text."""
+    try:
+        names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    except csv.Error:  # a field of more than 128 KiB
+        names = None
+    if names is None:
+        raise SourceError(f"{source}: not readable as CSV: its first line is malformed")
+    return names
 
 
 def _found(names: list[str], columns: Columns) -> int:

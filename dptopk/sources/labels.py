@@ -23,7 +23,7 @@ import numpy as np
 
 from dptopk.errors import SourceError
 
-__all__ = ["ALLOWED", "Column", "Domain", "Kind", "column_of", "is_null", "matched"]
+__all__ = ["ALLOWED", "Column", "Domain", "Kind", "column_of", "is_null", "is_unicode", "matched"]
 
 ALLOWED = (
     "text, integers, booleans, floats, bytes, dates, timestamps, decimals, UUIDs, "
@@ -32,6 +32,7 @@ ALLOWED = (
 _EPOCH = datetime(1970, 1, 1)
 _DAY_0 = date(1970, 1, 1).toordinal()
 _MICROSECOND = timedelta(microseconds=1)
+_NANOSECONDS = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
 
 
 class Kind(NamedTuple):
@@ -42,8 +43,9 @@ class Kind(NamedTuple):
     name : str
         As it stands in messages: "text", "integer", ...
     unit : str
-        What the key of a timestamp counts: "us" or "ns". Values of Python have
-        keys in "ns".
+        What the key of a timestamp counts: "s", "ms", "us" or "ns", that of its
+        column, as far ones do not fit into 64 bits in another. Values of Python
+        have keys in "ns".
     limits : (int, int) or None
         What the column's type can hold: the least and the greatest integer, or
         a decimal's digits in all and after the point.
@@ -100,15 +102,22 @@ def _instant(kind: Kind, key: int) -> Any:
 
     The same whatever unit the column has.
     """
-    nanoseconds = key if kind.unit == "ns" else key * 1000
+    nanoseconds = key * _NANOSECONDS[kind.unit]
     microseconds, rest = divmod(nanoseconds, 1000)
     if rest:
-        return np.datetime64(key, "ns")
+        return np.datetime64(nanoseconds, "ns")
     try:
         instant = _EPOCH + microseconds * _MICROSECOND
     except OverflowError:  # before the year 1 or past 9999
-        return np.datetime64(microseconds, "us")
+        fitting = (u for u in ("us", "ms", "s", "m", "h") if _fits(nanoseconds, _NANOSECONDS[u]))
+        unit = next(fitting)
+        return np.datetime64(nanoseconds // _NANOSECONDS[unit], unit)
     return instant.replace(tzinfo=timezone.utc) if kind.name == ZONED.name else instant
+
+
+def _fits(nanoseconds: int, step: int) -> bool:
+    """Whether this many nanoseconds are whole steps, so many as 64 bits hold (less NaT)."""
+    return not nanoseconds % step and -(2**63) < nanoseconds // step < 2**63
 
 
 def _day(_: Kind, key: int) -> Any:
@@ -172,6 +181,15 @@ def is_null(value: Any) -> bool:
         return type(value).__name__ == "NAType"
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text is without lone surrogates, which UTF-8 can't write."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class _Refused(Exception):
     """A value of a type that is not a kind of label; caught in this module."""
 
@@ -192,24 +210,20 @@ def _decimal(value: Decimal) -> Decimal:
 
 
 def _timestamp(value: datetime) -> tuple[Kind, int]:
-    """Return the nanoseconds since 1970 of a datetime, or of a pandas Timestamp."""
-    kind, naive, nanoseconds = TIMESTAMP, value, getattr(value, "nanosecond", 0)
-    if value.utcoffset() is not None:
-        kind, naive = ZONED, value.astimezone(timezone.utc)
-    plain = datetime(
-        naive.year, naive.month, naive.day, naive.hour, naive.minute, naive.second,
-        naive.microsecond,
-    )  # fmt: skip
-    return kind, (plain - _EPOCH) // _MICROSECOND * 1000 + nanoseconds
-
-
-_NANOSECONDS = {"h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 1000, "ns": 1}
+    """Return the nanoseconds since 1970 of a datetime."""
+    offset = value.utcoffset()
+    past = value.replace(tzinfo=None) - _EPOCH  # as a timedelta, which the year 9999 can't overflow
+    kind = TIMESTAMP if offset is None else ZONED
+    return kind, (past - (offset or timedelta())) // _MICROSECOND * 1000
 
 
 def _datetime64(value: np.datetime64) -> tuple[Kind, int]:
     unit, step = np.datetime_data(value.dtype)
     if unit in ("Y", "M", "W", "D"):
-        return DATE, int(value.astype("M8[D]").astype(np.int64))
+        days = value.astype("M8[D]")
+        if days.astype(value.dtype) != value:  # a year that its days don't fit
+            raise _Refused
+        return DATE, int(days.astype(np.int64))
     if unit not in _NANOSECONDS:  # finer ones, and none at all
         raise _Refused
     return TIMESTAMP, int(value.astype(np.int64)) * step * _NANOSECONDS[unit]
@@ -244,7 +258,8 @@ def _key_of(value: Any) -> tuple[Kind, Any]:
             raise _Refused
         value = value.item()
     if type(value).__name__ == "Timestamp" and isinstance(value, datetime):  # that of pandas
-        return _timestamp(value)
+        kind = TIMESTAMP if value.tzinfo is None else ZONED
+        return kind, _datetime64(value.to_datetime64())[1]  # type: ignore[attr-defined]
     encode = _ENCODE.get(type(value))
     if encode is None:
         raise _Refused
@@ -316,8 +331,9 @@ def matched(domain: Domain, kind: Kind | None, name: str) -> list[Any]:
                     f"column {name!r} holds 32-bit floats, and the domain's {key!r} is none; "
                     "give numpy.float32 values"
                 )
-    if kind.name in (TIMESTAMP.name, ZONED.name) and kind.unit == "us":
-        return [None if key % 1000 else key // 1000 for key in domain.keys]
+    if kind.name in (TIMESTAMP.name, ZONED.name) and kind.unit != "ns":
+        step = _NANOSECONDS[kind.unit]
+        return [key // step if _fits(key, step) else None for key in domain.keys]
     if kind.limits is None:
         return domain.keys
     first, last = kind.limits

@@ -68,13 +68,13 @@ def checked(path: str) -> str:
 
 def packing_of(path: str) -> str:
     """Return how a file is packed, by its name, in DuckDB's words."""
-    return {".gz": "gzip", ".zst": "zstd"}.get(Path(path).suffix.lower(), "none")
+    return {".gz": "gzip", ".zst": "zstd"}.get(Path(path).suffix.lower(), "uncompressed")
 
 
 def format_of(path: str) -> str | None:
     """Return the format of a file by its name, or None."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    packed = packing_of(path) != "none"
+    packed = packing_of(path) != "uncompressed"
     if packed:
         suffixes.pop()
     form = FORMATS.get(suffixes[-1]) if suffixes else None

@@ -13,7 +13,7 @@ from dptopk.errors import SourceError
 from dptopk.sources.engines import find, no_column
 from dptopk.sources.headers import Columns, Table, first_record, open_binary, table_of
 from dptopk.sources.paths import FORMATS, format_of, literal, packing_of, quoted
-from dptopk.sources.streams import Stream, fed, open_stream
+from dptopk.sources.streams import Stream, fed, interruptible, open_stream
 
 __all__ = ["How", "Reader", "of_file", "of_stream", "parquet_columns", "rows_of"]
 
@@ -169,14 +169,19 @@ def _json_values(columns: Columns) -> tuple[str, str]:
 
 
 def _of_json(con: Any, path: str, how: How, packing: str) -> Reader | None:
-    options = ", format = 'auto', records = true, map_inference_threshold = -1"
     if os.path.getsize(path) == 0:
         return None
     _check_names(how, path)
     ours = packing + _json_options(how.columns)
     reader = Reader("read_json", ours, TEXT, _json_values(how.columns))
-    source = f"read_json([{literal(glob.escape(path))}]{options}{packing})"
-    names = [row[0] for row in rows_of(con, f"DESCRIBE SELECT * FROM {source}") or []]
+    objects = f"read_json_objects([{literal(glob.escape(path))}], format = 'auto'{packing})"
+    names = [
+        row[0]
+        for row in rows_of(
+            con, f"SELECT DISTINCT unnest(json_keys(json)) FROM (FROM {objects} LIMIT 20000)"
+        )
+        or []
+    ]
     missing = [column for column in how.columns if column not in names]
     if not missing:
         return reader
@@ -210,7 +215,7 @@ def of_stream(con: Any, path: str, form: str, how: How, number: int) -> Reader |
     with fed(stream, first, path) as pipe:
         rows = f"SELECT DISTINCT {values[0]} AS u, {values[1]} AS i FROM"
         query = f"CREATE TEMP TABLE {name} AS {rows} {function}({literal(pipe)}{options})"
-        if rows_of(con, query) is None:
+        if interruptible(lambda: rows_of(con, query)) is None:
             raise SourceError(f"{path}: not readable as {form}: malformed or not UTF-8")
     if form == "JSON":
         query = f"SELECT count(*), count(u), count(i) FROM {name}"
@@ -239,8 +244,8 @@ def _csv_stream(stream: Stream, path: str, form: str, how: How) -> Source | None
     if not first and not how.header:
         return None
     table = table_of(first, path, form=form, **how._asdict())
-    options = _csv_options(table, header=False)
-    return "read_csv", options, _csv_values(table), b"" if how.header else first
+    # With the header, as DuckDB tells from the first line how lines end.
+    return "read_csv", _csv_options(table, how.header), _csv_values(table), first
 
 
 def rows_of(con: Any, query: str) -> list[Any] | None:

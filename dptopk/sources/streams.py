@@ -1,7 +1,7 @@
 """Standard input, pipes and FIFOs: read once, from their first byte to their last.
 
-Python reads the stream, unpacks it and takes the header off; what follows goes
-to DuckDB through a pipe, which it reads once too.
+Python reads the stream, unpacks it and looks at the header; all of it goes to
+DuckDB through a pipe, which it reads once too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from dptopk.errors import SourceError
 
-__all__ = ["Stream", "fed", "is_stream", "open_stream"]
+__all__ = ["Stream", "fed", "interruptible", "is_stream", "open_stream"]
 
 STDIN = "-"
 _CHUNK = 1 << 20
@@ -98,6 +98,19 @@ def fed(stream: Stream, first: bytes, source: str) -> Iterator[str]:
         os.close(reading)  # ends the feeder, if nobody reads any more
     if failed:
         raise SourceError(f"{source}: {failed[0]}")
+
+
+def interruptible(work: Callable[[], Any]) -> Any:
+    """Return what `work` does, such that Ctrl-C ends the wait for it.
+
+    DuckDB waits for bytes without a look at signals. Left behind, it ends with
+    the stream or the process.
+    """
+    done: list[Any] = []
+    thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
+    thread.start()
+    thread.join()
+    return done[0] if done else None
 
 
 def _feed(stream: Stream, first: bytes, writing: int, failed: list[str]) -> None:
