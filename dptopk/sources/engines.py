@@ -179,7 +179,7 @@ def _needs_python(series: Any) -> bool:
         return False
     try:
         values = set(series.array)
-    except TypeError:  # unhashable
+    except Exception:  # one that has no hash, whatever it raises instead
         return True
     missing = [value for value in values if type(value) is not str]
     if not all(map(labels.is_null, missing)):
@@ -325,7 +325,8 @@ _DUCKDB_KEYS = {
     "date": "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END",
     "timestamp": "TRY(epoch_us({}))",
     "timestamp with time zone": "epoch_us({})",
-    "ns": "CASE WHEN isfinite({0}) THEN epoch_ns({0}) END",
+    "timestamp in ns": "CASE WHEN isfinite({0}) THEN epoch_ns({0}) END",
+    "timestamp with time zone in ns": "epoch_ns({})",
 }
 
 
@@ -345,7 +346,7 @@ def duckdb_kind(name: str, dtype: str) -> Kind | None:
 
 
 def _form_of(kind: Kind) -> str:
-    return "ns" if kind.name.startswith("timestamp") and kind.unit == "ns" else kind.name
+    return f"{kind.name} in ns" if f"{kind.name} in {kind.unit}" in _DUCKDB_KEYS else kind.name
 
 
 def _of_relation(relation: Any, user: str, item: str) -> Keyed:

@@ -110,7 +110,7 @@ def _instant(kind: Kind, key: int) -> Any:
         instant = _EPOCH + microseconds * _MICROSECOND
     except OverflowError:  # before the year 1 or past 9999
         fitting = (u for u in ("us", "ms", "s", "m", "h") if _fits(nanoseconds, _NANOSECONDS[u]))
-        unit = next(fitting)
+        unit: Any = next(fitting)  # the finest that holds it
         return np.datetime64(nanoseconds // _NANOSECONDS[unit], unit)
     return instant.replace(tzinfo=timezone.utc) if kind.name == ZONED.name else instant
 
