@@ -193,6 +193,20 @@ def test_restricted_asks_for_as_many_rows_as_its_own_default(run, events):
     assert json.loads(out)["parameters"]["k_bar"] == 30
 
 
+def test_a_range_of_k_for_top_stable(run, events):
+    argv = ["select", events, *BUDGET, "--mechanism", "top_stable"]
+    code, out, _ = run(*argv, "-k", "1-4", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert sorted(answer["items"]) == ["[red]plum", "apple", "pear"]
+    assert answer["complete"]
+    assert (answer["parameters"]["k_min"], answer["parameters"]["k"]) == (1, 4)
+    code, out, _ = run(*argv, "-k", "4-4")
+    assert code == 0
+    assert "Nothing came out: the gap chosen among the sizes 4 to 4 is too small" in out
+    assert "another range of -k; a larger --epsilon; or --domain" in out
+
+
 def test_restricted_by_their_options(run, events):
     argv = ["select", events, "-k", 2, *BUDGET, "--k-bar", 3, "--max-items-per-user", 1, "--json"]
     bounded = (["restricted_normal"], ["restricted_oneshot", "--noise", "gaussian"])
@@ -321,7 +335,21 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         (["--epsilon", "1"], "limited_domain needs --delta"),
         (["--epsilon", "1", "--delta", "1"], "delta must be"),
         ([*BUDGET, "-k", "0"], "k must be"),
-        ([*BUDGET, "-k", "1.5"], "argument -k/--k: invalid int value: '1.5'"),
+        (
+            [*BUDGET, "-k", "1.5"],
+            "argument -k/--k: must be an integer or a range such as 5-20, got '1.5'",
+        ),
+        ([*BUDGET, "-k", "5-"], "argument -k/--k: must be an integer or a range such as 5-20"),
+        ([*BUDGET, "-k", "1-2-3"], "argument -k/--k: must be an integer or a range such as 5-20"),
+        ([*BUDGET, "-k", "5-20"], "a range of -k goes with --mechanism top_stable"),
+        *(
+            ([*BUDGET, "--mechanism", "top_stable", *more], message)
+            for more, message in (
+                (["-k", "20-5"], r"k must be a pair \(lo, hi\) with lo <= hi, got \(20, 5\)"),
+                (["-k", "0-5"], r"k\[0\] must be an integer >= 1, got 0"),
+                (["-k", "1-5", "--k-bar", "9"], "--k-bar goes with a single -k, not with a range"),
+            )
+        ),
         ([*BUDGET, "--k-bar", "5"], "k must be at most"),
         ([*BUDGET, "--k-bar", "0"], "k_bar must be"),
         ([*BUDGET, "--k-bar", "x"], "argument --k-bar: must be an integer or private, got 'x'"),

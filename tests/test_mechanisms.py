@@ -187,6 +187,32 @@ def case(mechanism, error, message, **changes):
             )
         ),
         *(
+            case("top_stable", error, message, **changes)
+            for error, message, changes in (
+                (ValueError, r"k must be an integer or a pair \(lo, hi\), got 3 numbers",
+                 {"k": (1, 2, 3)}),
+                (ValueError, r"k must be a pair \(lo, hi\) with lo <= hi, got \(3, 2\)",
+                 {"k": (3, 2)}),
+                (ValueError, r"k\[0\] must be an integer >= 1, got 0", {"k": (0, 2)}),
+                (TypeError, r"k\[1\] must be an integer, got float", {"k": (1, 2.0)}),
+                (TypeError, r"k\[0\] must be an integer, got bool", {"k": (True, 2)}),
+                (TypeError, "k must be an integer, got str", {"k": "1-2"}),
+                (TypeError, "k must be an integer, got range", {"k": range(2)}),
+                (ValueError, "k_bar goes with a single k", {"k": (1, 2), "k_bar": 3}),
+                (ValueError, "epsilon_select goes with a single k",
+                 {"k": (1, 2), "epsilon_select": 0.1}),
+                (ValueError, "k must be at most 3, where the histogram",
+                 {"k": (1, 4), "counts": dp.Histogram(COUNTS).truncate(3)}),
+                (ValueError, "k must begin at no more than the number of items, 7; got 8",
+                 {"k": (8, 9)}),
+                (ValueError, "epsilon is too small", {"k": (1, 2), "epsilon": 5e-324}),
+            )
+        ),
+        *(
+            case(m, TypeError, "k must be an integer, got tuple", k=(1, 2))
+            for m in OF_K if m != "top_stable"
+        ),
+        *(
             case(m, ValueError, "bound must be one of exact, paper, got 'long'", bound="long")
             for m in ("top_stable", "restricted_gumbel")
         ),

@@ -160,7 +160,7 @@ def test_extremes_of_floats():
 
 def test_scale_and_cost():
     release = dp.noisy_max([3, 900], epsilon=0.5, sensitivity=3)
-    assert release.cost == (0.5, 0.0, THEOREMS["exponential"])
+    assert release.cost == dp.Cost(0.5, 0.0, THEOREMS["exponential"])
     assert release.mechanism == "noisy_max"
     assert release.parameters["scale"] == pytest.approx(6.0)
     assert dict(release.parameters) == {

@@ -65,6 +65,30 @@ def everywhere(statement):
     return all(statement(swap, *case) for case, swap in SWAPS)
 
 
+def gap_after(counts, i):
+    down = [*sorted(counts, reverse=True), 0]
+    return down[i - 1] - down[i]
+
+
+def test_a_user_moves_a_gap_by_at_most_one_either_way():
+    moves = {gap_after(swap.more, i) - gap_after(counts, i) for (counts, _, i, _), swap in SWAPS}
+    assert moves == {-1, 0, 1}
+    alone = ((3, 2, 0, 0), (3, 3, 0, 0))
+    assert [gap_after(alone[1], i) - gap_after(alone[0], i) for i in (1, 2)] == [-1, 1]
+
+
+def test_where_the_top_change_the_gap_is_at_most_one_on_both_sides():
+    def at_most(bound):
+        return everywhere(
+            lambda s, counts, user, i, known: (
+                not s.leave or max(gap_after(counts, i), gap_after(s.more, i)) <= bound
+            )
+        )
+
+    assert at_most(1)
+    assert not at_most(0)  # so the - 1 is needed
+
+
 def test_as_many_leave_the_top_as_enter_it():
     assert everywhere(lambda s, *_: len(s.leave) == len(s.enter))
     assert not everywhere(lambda s, *_: not s.leave)  # tops do differ

@@ -9,7 +9,7 @@ import pytest
 
 import dptopk as dp
 from dptopk import SeededRng, _core
-from dptopk.mechanisms.stable_release import release_threshold
+from dptopk.accounting.stability import release_threshold
 from dptopk.reference.noise import LAWS
 
 # A distance of 0 passes with chance 1e-12: secure draws come out as said.

@@ -10,7 +10,7 @@ import pytest
 
 import dptopk as dp
 from dptopk.accounting.stability import stability_threshold
-from dptopk.mechanisms.top_stable import calibrated
+from dptopk.mechanisms.top_stable import MISS, balance, calibrated, calibrated_range
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
@@ -194,3 +194,89 @@ def test_counts_near_the_end_of_int64():
     assert dp.top_stable([top, 0, top], k=2, **BUDGET).items == (0, 2)
     assert dp.top_stable([top, top - 1, 0], k=1, **BUDGET, rng=dp.SeededRng(1)).items == ()
     assert math.isfinite(dp.top_stable([top], k=1, **BUDGET).parameters["threshold"])
+
+
+# ---- k from the data
+
+
+FALLING = [9000, 8990, 8985, 3000, 2990, 2985, 2980, 0]  # the largest gaps are after 3 and 7
+
+
+def test_the_size_with_the_largest_gap_in_the_range_comes_out():
+    for sizes, size in (((1, 8), 3), ((1, 4), 3), ((4, 8), 7), ((3, 3), 3), ((7, 7), 7)):
+        release = dp.top_stable(FALLING, k=sizes, **BUDGET)
+        assert release.items == tuple(range(size))
+        assert release.complete
+        assert not release.ordered
+        assert release.cost == dp.Cost(1.0, 1e-6, release.cost.theorem)
+        assert (release.parameters["k_min"], release.parameters["k"]) == sizes
+    assert dp.top_stable(FALLING, k=[1, 8], **BUDGET).items == (0, 1, 2)
+
+
+def test_no_large_gap_in_the_range_and_nothing_comes_out():
+    for sizes in ((1, 2), (4, 6), (5, 5)):
+        release = dp.top_stable(FALLING, k=sizes, **BUDGET, rng=dp.SeededRng(1))
+        assert release.items == ()
+        assert not release.complete
+        assert not {3, 7} & set(release.parameters.values())
+
+
+def test_a_range_past_what_there_is():
+    assert dp.top_stable([9000, 8000], k=(1, 50), **BUDGET).items in ((0,), (0, 1))
+    assert dp.top_stable([9000, 8000], k=(2, 50), **BUDGET).items == (0, 1)
+    with pytest.raises(ValueError, match="k must begin at no more than the number of items, 2"):
+        dp.top_stable([9000, 8000], k=(3, 50), **BUDGET)
+    rows = dp.Histogram.truncated([900, 800], ["a", "b"], next_count=0, k_bar=9)
+    assert set(dp.top_stable(rows, k=(2, 9), **BUDGET).labels) == {"a", "b"}
+    with pytest.raises(ValueError, match="k must be at most 9, where the histogram was truncated"):
+        dp.top_stable(rows, k=(2, 10), **BUDGET)
+    empty = dp.Histogram.truncated([], [], next_count=0, k_bar=9)
+    assert dp.top_stable(empty, k=(2, 9), **BUDGET, rng=dp.SeededRng(1)).labels == ()
+
+
+def test_the_last_gap_of_a_truncated_histogram_is_that_to_the_next_count():
+    for following, wanted in ((8, {"a", "b"}), (799, set())):
+        rows = dp.Histogram.truncated([900, 800], ["a", "b"], next_count=following, k_bar=2)
+        release = dp.top_stable(rows, k=(2, 2), **BUDGET, rng=dp.SeededRng(1))
+        assert set(release.labels) == wanted
+
+
+def test_a_chosen_set_of_an_unknown_domain_shows_no_rank():
+    rows = dp.Histogram.truncated([900, 890, 880], ["a", "b", "c"], next_count=0, k_bar=9)
+    orders = {
+        dp.top_stable(rows, k=(1, 9), **BUDGET, rng=dp.SeededRng(seed)).labels for seed in range(80)
+    }
+    assert len(orders) == 6  # one is missed with chance 3e-6
+
+
+def test_choice_and_test_stay_within_epsilon():
+    for sizes, epsilon, split in ((1, 0.3, None), (2, 1.0, 0.4), (500, 1e-9, None), (7, 7.3, 0.9)):
+        noise = calibrated_range(sizes, epsilon, 1e-6, split, "exact")
+        spent = 1 / Fraction(noise.query_scale)
+        if sizes > 1:
+            spent += 2 / Fraction(noise.choice_scale)
+        assert Fraction(epsilon) * (1 - Fraction(1, 2**45)) < spent <= Fraction(epsilon)
+        with mpmath.workdps(60):
+            passes = mpmath.exp(-mpmath.mpf(noise.threshold) / mpmath.mpf(noise.query_scale)) / 2
+            assert mpmath.mpf(1e-6) * (1 - mpmath.mpf(2) ** -40) < passes <= mpmath.mpf(1e-6)
+    assert calibrated_range(1, 1.0, 1e-6, 0.9, "exact").split == 0.0  # nothing to choose
+    assert calibrated_range(3, 1.0, 0.7, None, "exact").threshold == 0.0
+
+
+def test_choice_and_test_need_the_same_gap():
+    """One gap among equal others of 0: how often it is not chosen, and how often it fails."""
+    for sizes, delta in ((2, 1e-6), (16, 1e-6), (500, 1e-9), (3, 0.6)):
+        noise = calibrated_range(sizes, 1.0, delta, None, "exact")
+        assert noise.split == balance(sizes, delta)
+        gap = noise.choice_scale * math.log(sizes / MISS)
+        missed = 1 - 1 / (1 + (sizes - 1) * math.exp(-gap / noise.choice_scale))
+        failed = math.exp(-(gap - noise.threshold) / noise.query_scale) / 2
+        assert missed <= MISS
+        assert failed == pytest.approx(MISS, rel=1e-9)
+
+
+def test_counts_of_a_chosen_set_are_priced_by_the_largest_size():
+    release = dp.top_stable(FALLING, k=(1, 8), **BUDGET)
+    counted = dp.noisy_counts(release, FALLING, epsilon=8.0)
+    assert counted.items == (0, 1, 2)
+    assert counted.cost.epsilon == 9.0

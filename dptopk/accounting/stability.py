@@ -1,8 +1,8 @@
-"""How high a noisy threshold must stand over 0 to be passed by 0 with chance delta at most.
+"""How high a threshold must stand over 0 to be passed by 0 with chance delta at most.
 
-Both the threshold and what is held against it carry Laplace noise. A function
-of the data that a neighbour could change is at distance 0 from instability:
-it is released only if noise alone lifts it over the threshold.
+What is held against it carries Laplace noise; so does the threshold, where there are
+many tests. A function of the data that a neighbour could change is at distance 0 from
+instability: it is released only if noise alone lifts it over the threshold.
 """
 
 from __future__ import annotations
@@ -14,11 +14,24 @@ from dptopk._types import Bound
 from dptopk._validate import choice
 from dptopk.rounding import padded, product_up
 
-__all__ = ["BOUNDS", "stability_threshold"]
+__all__ = ["BOUNDS", "release_threshold", "stability_threshold"]
 
 #: "exact": the chance itself; "paper": the larger bound of Carvalho and others 2020, Lemma 3.1,
 #: which at equal scales is delta_q (3 + ln(1/delta_q)) / 4, as in Durfee and Rogers 2019.
 BOUNDS = ("exact", "paper")
+
+
+def release_threshold(delta: float, scale: float, bound: str) -> float:
+    """Return what a distance of 0 with noise of this scale exceeds with chance delta, rounded up.
+
+    ``scale * ln(1 / (2 delta))``, as P(noise > T) = exp(-T / scale) / 2; the
+    paper's is ``scale * ln(1 / delta)``.
+    """
+    length = -math.log(2.0 * delta if bound == "exact" else delta)
+    height = product_up(padded(length, units=8), scale) if length > 0.0 else 0.0
+    if not math.isfinite(height):
+        raise ValueError("epsilon is too small: the threshold is past the range of floats")
+    return height
 
 
 def _ratio(x: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 from dptopk.cli.ledger import existing
@@ -39,7 +40,14 @@ def add(commands: Any) -> None:
     select.set_defaults(run=_run)
     option = select.add_argument
     add_files(select, what="one event a row", columns=COLUMNS, nulls=True)
-    option("-k", "--k", type=int, default=10, help="how many items (default: 10)")
+    option(
+        "-k",
+        "--k",
+        type=_k,
+        default=10,
+        metavar="N|LO-HI",
+        help="how many items (default: 10); of top_stable also a range such as 5-20",
+    )
     option("--epsilon", type=float, help="the total epsilon, e.g. 1; smaller is more private")
     option(
         "--delta", type=float, help="the total delta, e.g. 1e-6; with --domain it may be left out"
@@ -70,6 +78,21 @@ def add(commands: Any) -> None:
     option("--request-id", metavar="ID", help="a repeated request is not drawn and paid again")
     option("--json", action="store_true", help="one JSON object instead of a table")
     option("-q", "--quiet", action="store_true", help="the items only, one a line; no progress")
+
+
+def _k(text: str) -> int | tuple[int, int]:
+    ends = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
+    try:
+        return (int(ends[1]), int(ends[2])) if ends else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be an integer or a range such as 5-20, got {text!r}"
+        ) from None
+
+
+def _most(args: argparse.Namespace) -> int:
+    """Return how many items may come out."""
+    return args.k[1] if isinstance(args.k, tuple) else args.k
 
 
 def _k_bar(text: str) -> int | str:
@@ -152,7 +175,7 @@ def _check_call(h: Any, args: argparse.Namespace, session: Any) -> None:
             total_cost(cost, args.counts_epsilon, args.counts_delta or 0.0, 0.0, "")
     else:
         session.check(args.mechanism, h, request_id=args.request_id, **_options(args))
-    np.empty(args.k, np.int64)  # the picks must fit into memory
+    np.empty(_most(args), np.int64)  # the picks must fit into memory
 
 
 def _check_budget(args: argparse.Namespace) -> None:
@@ -176,6 +199,11 @@ def _check_budget(args: argparse.Namespace) -> None:
 
 def _check_mechanism(args: argparse.Namespace) -> None:
     name, choice = args.mechanism, MECHANISMS[args.mechanism]
+    if isinstance(args.k, tuple):
+        if name != "top_stable":
+            raise Refused("a range of -k goes with --mechanism top_stable")
+        if args.k_bar is not None:
+            raise Refused("--k-bar goes with a single -k, not with a range")
     if choice.domain == "known" and args.domain is None:
         raise Refused(
             f"{name} needs a domain fixed before the data is seen: give --domain FILE with all "
@@ -216,7 +244,7 @@ def _check_counts(args: argparse.Namespace) -> None:
         # Here, as the noise of k counts may be refused where that of none is not.
         epsilon = positive("counts-epsilon", args.counts_epsilon)
         delta = probability("counts-delta", args.counts_delta or 0.0, zero=True)
-        k = integer("k", args.k)
+        k = integer("k", _most(args))
         calibrate_counts(epsilon, delta, k, k, None)
 
 
@@ -227,10 +255,10 @@ def _limit(args: argparse.Namespace) -> int:
     if isinstance(args.k_bar, int):
         return args.k_bar
     if args.k_bar == "private":
-        return private_limit(args.k)
+        return private_limit(_most(args))
     rows = MECHANISMS[args.mechanism].rows
     assert rows is not None
-    return rows(args.k)
+    return rows(_most(args))
 
 
 def _weighting(args: argparse.Namespace) -> dict[str, Any]:
@@ -280,12 +308,29 @@ def _run_mechanism(
 
 def _advice(args: argparse.Namespace) -> str:
     """Say what brings more items, by what was asked for alone."""
-    ways = ["a smaller -k", "a larger budget" if args.ledger else "a larger --epsilon"]
+    ways = ["another range of -k" if isinstance(args.k, tuple) else "a smaller -k"]
+    ways += ["a larger budget" if args.ledger else "a larger --epsilon"]
     if args.domain is None:
         ways.append("--domain with --mechanism peel, if all items there may be are known")
     if args.mechanism == "limited_domain" and args.ledger is None:
         ways.append("--mechanism restricted_gumbel")
     return f"What helps: {'; '.join(ways[:-1])}; or {ways[-1]}."
+
+
+def _stopped(release: Any, args: argparse.Namespace) -> str:
+    """Say why fewer came out than were asked for, by what came out alone."""
+    if not isinstance(args.k, tuple):
+        return (
+            f"Stopped after {len(release)} of {args.k}: the noisy threshold (BOT) came next; the "
+            f"remaining items are too close to the cut to be told privately. {_advice(args)}"
+        )
+    if len(release):
+        return f"These are all items there are, fewer than {args.k[0]}."
+    low, high = args.k
+    return (
+        f"Nothing came out: the gap chosen among the sizes {low} to {high} is too small to be told "
+        f"privately. {_advice(args)}"
+    )
 
 
 def _print_release(release: Any, args: argparse.Namespace, session: Any = None) -> None:
@@ -296,10 +341,7 @@ def _print_release(release: Any, args: argparse.Namespace, session: Any = None) 
         measures = Measures("counts", "users (noisy)", release.counts.tolist(), intervals, "d")
     before, after = [], []
     if not release.complete:
-        before.append(
-            f"Stopped after {len(release)} of {args.k}: the noisy threshold (BOT) came next; the "
-            f"remaining items are too close to the cut to be told privately. {_advice(args)}"
-        )
+        before.append(_stopped(release, args))
     if session is not None:
         left = session.remaining
         more["remaining"] = left._asdict()

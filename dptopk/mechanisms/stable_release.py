@@ -10,7 +10,7 @@ import numpy as np
 
 from dptopk._types import Bound
 from dptopk._validate import boolean, choice, integer, positive, probability
-from dptopk.accounting.stability import BOUNDS, stability_threshold
+from dptopk.accounting.stability import BOUNDS, release_threshold, stability_threshold
 from dptopk.answers import Answers
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import (
@@ -22,26 +22,12 @@ from dptopk.mechanisms._threshold import (
 )
 from dptopk.release import Cost
 from dptopk.rng import Rng
-from dptopk.rounding import padded, product_up
 
 __all__ = ["StableQueries", "stable_queries", "stable_release"]
 
 STOPS = ("stable", "unstable")
 SINGLE = "Thakurta and Smith 2013, release by distance to instability"
 MANY = "Carvalho, Wang, Gondara and Miao 2020, sparse vector with distance to instability"
-
-
-def release_threshold(delta: float, scale: float, bound: str) -> float:
-    """Return what a distance of 0 with noise of this scale exceeds with chance delta, rounded up.
-
-    ``scale * ln(1 / (2 delta))``, as P(noise > T) = exp(-T / scale) / 2; the
-    paper's is ``scale * ln(1 / delta)``.
-    """
-    length = -math.log(2.0 * delta if bound == "exact" else delta)
-    height = product_up(padded(length, units=8), scale) if length > 0.0 else 0.0
-    if not math.isfinite(height):
-        raise ValueError("epsilon is too small: the threshold is past the range of floats")
-    return height
 
 
 def stable_release(

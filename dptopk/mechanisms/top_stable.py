@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dptopk._counts import Head
 from dptopk._types import Bound
 from dptopk._validate import choice, integer, nonnegative, positive, probability
-from dptopk.accounting.stability import BOUNDS, stability_threshold
+from dptopk.accounting.stability import BOUNDS, release_threshold, stability_threshold
 from dptopk.domain import k_bar_of
 from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.mechanisms._calibrate import scale_of
@@ -24,16 +25,19 @@ from dptopk.rounding import difference_down
 __all__ = ["plan_top_stable", "top_stable"]
 
 THEOREM = "Carvalho, Wang, Gondara and Miao 2020, Theorem 3.2"
+RANGE = "Zhu and Wang 2022, a size chosen by its gap, and A_stab"
+SPLIT = 0.37  # of a single k
+MISS = 0.05  # how often the choice or the test of a size may fail at the gap that `balance` wants
 
 
 def top_stable(
     counts: Counts,
     *,
-    k: int,
+    k: int | tuple[int, int],
     epsilon: float,
     delta: float,
     k_bar: int | None = None,
-    split: float = 0.37,
+    split: float | None = None,
     epsilon_select: float = 0.0,
     bound: Bound = "exact",
     rng: Rng | None = None,
@@ -45,29 +49,37 @@ def top_stable(
     passes it releases the top i, or k of them if i > k; if none passes, nothing.
     epsilon does not grow with k; the domain may be unknown.
 
+    With k = (lo, hi) the data choose k: a size from lo to hi, the likelier the
+    larger the gap after it. The top so many come out if one test of that gap
+    passes, and nothing if not.
+
     Parameters
     ----------
     counts : Histogram or array of integers, shape (d,)
         Users per item, full or truncated, of a known or an unknown domain.
-    k : int
-        How many items to release at most.
+    k : int or (int, int)
+        How many items to release at most; or the least and the largest size to
+        choose from.
     epsilon : float
         The total the release costs, `epsilon_select` included.
     delta : float
         The total delta, > 0.
     k_bar : int, optional
         The largest set that is tested, k <= k_bar. By default k, or where the
-        histogram was truncated if that is less.
-    split : float, default 0.37
-        The share of epsilon (less `epsilon_select`) that goes to the threshold,
-        in (0, 1).
+        histogram was truncated if that is less. Only with a single k.
+    split : float, optional
+        The share of epsilon, in (0, 1), that goes to the threshold (less
+        `epsilon_select`; 0.37 by default), or with a range of k to the choice of
+        the size: by default such that choice and test need the same gap. If
+        there is one size, all goes to the test.
     epsilon_select : float, default 0
         The part of `epsilon` by which k of a stable set of more than k items
         are picked: a k-fold exponential mechanism over that set. 0: any k of
-        them, all sets of k being equally likely.
+        them, all sets of k being equally likely. Only with a single k.
     bound : {"exact", "paper"}
         How the threshold follows from delta: from the exact chance that a gap
-        of 1 passes, or from the larger bound of the paper's Lemma 3.1.
+        of 1 passes, or from the larger bound of the paper's Lemma 3.1; with a
+        range of k, of Thakurta and Smith 2013.
     rng : optional
         None for secure randomness; see `SeededRng` for experiments.
 
@@ -77,7 +89,7 @@ def top_stable(
         A set of up to k items, unordered: in item order if the domain is known,
         and in an order drawn at random if the items were read off the data,
         where their order may be that of the counts. ``complete`` is False if
-        there are fewer than k.
+        there are fewer than k, or than lo.
 
     Raises
     ------
@@ -97,12 +109,17 @@ def top_stable(
     ``bound="exact"``) one less than the items of a known domain. A stable set of
     more than k items reveals nothing but the k that come out.
 
+    With k = (lo, hi), (epsilon, delta)-DP by ``docs/proofs/top_stable.md``. Now p is
+    the share of the choice: it is an exponential mechanism with weight
+    exp(e1 gap / 2), as a user moves a gap by 1 up or down. Its gap less 1, with
+    Laplace noise of scale 1/e2, must exceed ln(1 / (2 delta)) / e2.
+
     Items missing from the top k_bar+1 count 0; ties go by item order. Of a
     known domain of d <= k_bar items the first set tested is all of them, which
     is good for k = d, or with `epsilon_select`.
 
-    Source: Carvalho, Wang, Gondara and Miao 2020, Algorithm 3; proof in
-    `dptopk.reference.top_stable`. When to expect an answer:
+    Sources: Carvalho, Wang, Gondara and Miao 2020, Algorithm 3; proof in
+    `dptopk.reference.top_stable`. For a range of k, Zhu and Wang 2022. When to expect an answer:
     `dptopk.utility.top_stable_gap`.
 
     Examples
@@ -110,6 +127,8 @@ def top_stable(
     >>> import dptopk as dp
     >>> dp.top_stable([3, 900, 700, 5, 2], k=3, epsilon=1.0, delta=1e-6)
     <Release of 2 by top_stable: [1, 2], unordered, stopped by BOT; epsilon=1, delta=1e-06>
+    >>> dp.top_stable([3, 900, 700, 5, 2], k=(1, 4), epsilon=1.0, delta=1e-6)
+    <Release of 2 by top_stable: [1, 2], unordered; epsilon=1, delta=1e-06>
     """
     plan = plan_top_stable(
         counts,
@@ -127,24 +146,31 @@ def top_stable(
 def plan_top_stable(
     counts: Counts,
     *,
-    k: int,
+    k: int | tuple[int, int],
     epsilon: float,
     delta: float,
     k_bar: int | None = None,
-    split: float = 0.37,
+    split: float | None = None,
     epsilon_select: float = 0.0,
     bound: Bound = "exact",
 ) -> Plan:
     """Check a call of `top_stable`; arguments as there."""
-    k = integer("k", k)
+    sizes = _sizes(k)
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=False)
-    split = probability("split", split, zero=False)
+    if split is not None:
+        split = probability("split", split, zero=False)
     epsilon_select = nonnegative("epsilon_select", epsilon_select)
     bound = choice("bound", bound, BOUNDS)
     if epsilon_select >= epsilon:
         raise ValueError(f"epsilon_select must be less than epsilon, got {epsilon_select}")
     h = as_histogram(counts)
+    if isinstance(sizes, tuple):
+        for name, given in (("k_bar", k_bar is not None), ("epsilon_select", epsilon_select > 0)):
+            if given:
+                raise ValueError(f"{name} goes with a single k, not with a range")
+        return _plan_of_range(h, sizes, epsilon=epsilon, delta=delta, split=split, bound=bound)
+    k, split = sizes, SPLIT if split is None else split
     k_bar = k_bar_of(k, k_bar, default=k, limit=h.k_bar)
     noise = calibrated(k, epsilon, delta, k_bar, split, epsilon_select, bound, h.n_items)
     top_counts, items, gaps = _gaps(h, noise.places, k_bar)
@@ -164,15 +190,7 @@ def plan_top_stable(
             head = Head(top_counts[:place], top, None, False)
             top, safe = select(head, k=k, scale=noise.select_scale, rng=rng)
             private = private and safe
-        if h.known_domain and top.size <= k:
-            top = np.sort(top)
-        elif top.size > 1:
-            # Equal scores: any k of them, in any order.
-            head = Head(np.zeros(top.size, np.int64), top, None, False)
-            top, safe = select(head, k=min(k, top.size), scale=1.0, rng=rng)
-            private = private and safe
-            if h.known_domain:
-                top = np.sort(top)
+        top, safe = _in_no_order(h, top, k=k, rng=rng)
         return Release(
             indices=top if h.known_domain else None,
             labels=h.labels_of(top),
@@ -181,7 +199,7 @@ def plan_top_stable(
             cost=cost,
             mechanism="top_stable",
             by_counts=True,
-            private=private,
+            private=private and safe,
             parameters={
                 "k": k,
                 "k_bar": k_bar,
@@ -196,6 +214,32 @@ def plan_top_stable(
         )
 
     return Plan(cost, draw)
+
+
+def _sizes(k: Any) -> int | tuple[int, int]:
+    """Return k, or the least and the largest size of a range."""
+    if not isinstance(k, (tuple, list)):
+        return integer("k", k)
+    if len(k) != 2:
+        raise ValueError(f"k must be an integer or a pair (lo, hi), got {len(k)} numbers")
+    low, high = (integer(f"k[{i}]", size) for i, size in enumerate(k))
+    if low > high:
+        raise ValueError(f"k must be a pair (lo, hi) with lo <= hi, got ({low}, {high})")
+    return low, high
+
+
+def _in_no_order(
+    h: Histogram, top: np.ndarray, *, k: int, rng: Rng | None
+) -> tuple[np.ndarray, bool]:
+    """Return k items in an order that tells nothing of their counts, and whether privately drawn.
+
+    Any k, if there are more: equal scores.
+    """
+    private = True
+    if top.size > k or (top.size > 1 and not h.known_domain):
+        head = Head(np.zeros(top.size, np.int64), top, None, False)
+        top, private = select(head, k=min(k, top.size), scale=1.0, rng=rng)
+    return (np.sort(top) if h.known_domain else top), private
 
 
 class Noise(NamedTuple):
@@ -244,3 +288,105 @@ def _gaps(h: Histogram, places: int, k_bar: int) -> tuple[np.ndarray, np.ndarray
     if top_counts.size == places:
         steps[-1] = next_count
     return top_counts, items, steps[:-1] - steps[1:] - 1
+
+
+# ---- k from the data
+
+
+def _plan_of_range(
+    h: Histogram,
+    sizes: tuple[int, int],
+    *,
+    epsilon: float,
+    delta: float,
+    split: float | None,
+    bound: Bound,
+) -> Plan:
+    low, high = sizes
+    k_bar = k_bar_of(high, None, default=high, limit=h.k_bar)
+    n_items = h.n_items
+    if n_items is not None and low > n_items:
+        raise ValueError(f"k must begin at no more than the number of items, {n_items}; got {low}")
+    places = k_bar if n_items is None else min(k_bar, n_items)
+    noise = calibrated_range(places - low + 1, epsilon, delta, split, bound)
+    _, items, distances = _gaps(h, places, k_bar)
+    distances = distances[low - 1 :]  # by size less low
+    order = np.argsort(-distances, kind="stable")
+    head = Head(distances[order], order, None, False)
+    cost = Cost(epsilon, delta, RANGE)
+
+    def draw(rng: Rng | None) -> Release:
+        chosen, private = 0, True
+        if noise.choice_scale is not None:
+            picks, private = select(head, k=1, scale=noise.choice_scale, rng=rng)
+            chosen = int(picks[0])
+        passed, safe = threshold_tests(
+            distances[chosen : chosen + 1],
+            threshold=noise.threshold,
+            threshold_scale=0.0,
+            query_scale=noise.query_scale,
+            rng=rng,
+        )
+        top = items[: low + chosen] if passed[0] else items[:0]
+        top, drawn = _in_no_order(h, top, k=high, rng=rng)
+        return Release(
+            indices=top if h.known_domain else None,
+            labels=h.labels_of(top),
+            ordered=False,
+            complete=top.size >= low,
+            cost=cost,
+            mechanism="top_stable",
+            by_counts=True,
+            private=private and safe and drawn,
+            parameters={
+                "k": high,
+                "k_min": low,
+                "k_bar": k_bar,
+                "split": noise.split,
+                "bound": bound,
+                "threshold": noise.threshold,
+                "query_scale": noise.query_scale,
+                "choice_scale": noise.choice_scale,
+            },
+        )
+
+    return Plan(cost, draw)
+
+
+class RangeNoise(NamedTuple):
+    """The share of the choice, its scale (None if there is no choice), and the test."""
+
+    split: float
+    choice_scale: float | None
+    threshold: float
+    query_scale: float
+
+
+@lru_cache(maxsize=4096)
+def calibrated_range(
+    sizes: int, epsilon: float, delta: float, split: float | None, bound: str
+) -> RangeNoise:
+    """Return what the budget affords for so many sizes, rounded against us."""
+    share, choice_scale, rest = 0.0, None, epsilon
+    if sizes > 1:
+        share = balance(sizes, delta) if split is None else split
+        first = share * epsilon
+        rest = difference_down(epsilon, first)
+        if not (first > 0.0 and rest > 0.0):
+            raise ValueError("epsilon is too small to split")
+        choice_scale = scale_of(first, 2.0)  # a gap moves by 1 up or down
+    query_scale = scale_of(rest)
+    threshold = release_threshold(delta, query_scale, bound)
+    return RangeNoise(share, choice_scale, threshold, query_scale)
+
+
+def balance(sizes: int, delta: float) -> float:
+    """Return the share of the choice with which choice and test need the same gap.
+
+    Where one gap stands out by G, it is chosen but with chance `MISS` if
+    G = 2 ln(sizes / MISS) / e1, and passes likewise if
+    G = (ln(1 / (2 delta)) + ln(1 / (2 MISS))) / e2, the 1 left aside. All of it is public.
+    """
+    choosing = 2.0 * math.log(sizes / MISS)
+    testing = max(0.0, -math.log(2.0 * delta)) - math.log(2.0 * MISS)
+    return choosing / (choosing + testing)

@@ -17,22 +17,37 @@ alone, or on their counts by way of an e_EM-DP mechanism over them.
 Items past the last one read off the data count 0: the top i are then those
 there are, and the argument stays the same. The gap must be that behind place i:
 testing the one between places i+1 and i+2 says nothing of the top i.
+
+k from the data (Zhu and Wang 2022), `range_law`: a size from lo to hi is chosen by the
+exponential mechanism on the gaps after it, then one test, A_stab, is made of that gap.
+The proof is `docs/proofs/top_stable.md`.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dptopk.reference import sparse_vector
 from dptopk.reference.limited_domain import cut
+from dptopk.reference.noise import LAWS
 from dptopk.reference.peel import plackett_luce
 from dptopk.reference.race import Field, Tape, race
 
-__all__ = ["law", "movable", "naive_sample", "places", "sample"]
+__all__ = [
+    "chosen_law",
+    "law",
+    "movable",
+    "naive_sample",
+    "places",
+    "range_law",
+    "sample",
+    "sample_range",
+    "size_law",
+]
 
 Outcome = tuple[int, ...]
 
@@ -251,3 +266,124 @@ def naive_sample(
             top = rng.permutation(top)[:k].tolist()
         outcomes.append(tuple(sorted(top)))
     return outcomes
+
+
+# ---- k from the data
+
+
+def range_law(
+    counts: Sequence[int],
+    *,
+    sizes: tuple[int, int],
+    threshold: float,
+    query_scale: float,
+    choice_scale: float | None,
+    known: bool = True,
+) -> dict[Outcome, float]:
+    """Chance of every outcome where the size is chosen from a range.
+
+    Parameters
+    ----------
+    counts : sequence of int, shape (items,)
+        Distinct users per item.
+    sizes : (int, int)
+        The least and the largest.
+    threshold : float
+        What the distance of the chosen size is tested against, in users.
+    query_scale : float
+        Scale of the Laplace noise of that distance.
+    choice_scale : float or None
+        A size has weight exp(its gap / choice_scale). None if there is but one.
+    known : bool
+        Whether items that count 0 are there.
+
+    Returns
+    -------
+    dict of tuple to float
+        Each set that can come out, in item order; empty if the test does not pass.
+
+    Examples
+    --------
+    >>> from dptopk.reference import top_stable
+    >>> chance = top_stable.range_law([9, 1, 0], sizes=(1, 2), threshold=3.0, query_scale=1.0,
+    ...                               choice_scale=2.0)
+    >>> {outcome: round(p, 3) for outcome, p in chance.items()}
+    {(0,): 0.962, (): 0.037, (0, 1): 0.001}
+    """
+    items, tests = _sizes(counts, sizes, known=known)
+    return chosen_law(
+        items, tests, size_law(tests, choice_scale), threshold=threshold, query_scale=query_scale
+    )
+
+
+def _sizes(
+    counts: Sequence[int], sizes: tuple[int, int], *, known: bool
+) -> tuple[list[int], dict[int, int]]:
+    """Items in order, and the distance of the top i by size i."""
+    items, tests = distances(counts, sizes[1], known=known)
+    return items, {i: distance for i, distance in reversed(tests) if i >= sizes[0]}
+
+
+def size_law(tests: Mapping[int, int], scale: float | None) -> dict[int, float]:
+    """Chance of every size, by an exponential mechanism; the distances are the gaps less 1."""
+    if scale is None:
+        (size,) = tests
+        return {size: 1.0}
+    most = max(tests.values())
+    weights = {size: math.exp((distance - most) / scale) for size, distance in tests.items()}
+    total = math.fsum(weights.values())
+    return {size: weight / total for size, weight in weights.items()}
+
+
+def chosen_law(
+    items: Sequence[int],
+    tests: Mapping[int, int],
+    chosen: Mapping[int, float],
+    *,
+    threshold: float,
+    query_scale: float,
+) -> dict[Outcome, float]:
+    """Chance of every outcome, given that of every size."""
+    chances: dict[Outcome, float] = {}
+    for size, share in chosen.items():
+        needed = (threshold - tests[size]) / query_scale
+        passes = float(LAWS["laplace"].above(np.array(needed)))
+        for outcome, chance in ((tuple(sorted(items[:size])), passes), ((), 1.0 - passes)):
+            chances[outcome] = chances.get(outcome, 0.0) + share * chance
+    return chances
+
+
+def sample_range(
+    tape: Tape,
+    counts: Sequence[int],
+    *,
+    sizes: tuple[int, int],
+    threshold: float,
+    query_scale: float,
+    choice_scale: float | None,
+    known: bool = True,
+    choice_tape: Tape,
+) -> Outcome:
+    """Draw once from tapes of random words, exactly: the twin of the compiled mechanism.
+
+    Parameters
+    ----------
+    tape, choice_tape : dptopk.reference.race.Tape
+        The words of the test (the first is not used), and those of the choice.
+    counts, sizes, threshold, query_scale, choice_scale, known
+        As in `range_law`.
+
+    Returns
+    -------
+    tuple of int
+        The items, in item order.
+    """
+    items, tests = _sizes(counts, sizes, known=known)
+    size = sizes[0]
+    if choice_scale is not None:
+        field = Field.of(list(tests.values()))
+        size += race(choice_tape, field, k=1, scale=choice_scale)[0]
+    (passed,) = sparse_vector.sample(
+        tape, [tests[size]], threshold=threshold, threshold_scale=0.0, query_scale=query_scale
+    )
+    return tuple(sorted(items[:size])) if passed else ()

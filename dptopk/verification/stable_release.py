@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from dptopk.accounting.stability import stability_threshold
+from dptopk.accounting.stability import release_threshold, stability_threshold
 from dptopk.answers import Answers
 from dptopk.mechanisms._calibrate import scale_of
 from dptopk.mechanisms._threshold import scales
-from dptopk.mechanisms.stable_release import release_threshold, stable_queries
+from dptopk.mechanisms.stable_release import stable_queries
 from dptopk.mechanisms.stable_release import stable_release as mechanism
 from dptopk.reference import stable_release
 from dptopk.reference.stable_release import Answer

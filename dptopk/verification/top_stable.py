@@ -18,7 +18,7 @@ from dptopk.reference.noise import LAWS
 from dptopk.reference.top_stable import Outcome
 from dptopk.release import Release
 from dptopk.rng import TapeRng
-from dptopk.verification import tapes
+from dptopk.verification import tapes, top_stable_range
 from dptopk.verification.draws import Public, at_least, histogram_of, outcome_of
 from dptopk.verification.privacy import Claim, Counts, Law
 from dptopk.verification.registry import Entry, PrivacyCheck, Sampler, SamplerCheck
@@ -327,6 +327,7 @@ ENTRY = Entry(
         ),
         tapes.check("top_stable() and its twin on the same tapes", _kernel, _twin, 600),
         _sampler("NumPy baseline, k=2, k_bar=3", _naive, sees=_narrow(0.95), seed=34),
+        *top_stable_range.CHECKS,
     ),
     broken=(
         *_broken(),
@@ -334,5 +335,6 @@ ENTRY = Entry(
         _sampler("fresh threshold noise for every test, drawn", partial(_naive, fresh=True)),
         _sampler("k by count where any k were meant, drawn", _public(select=EPSILON / 3)),
         tapes.check("threshold too low, same tapes", partial(_kernel, delta=2 * DELTA), _twin, 200),
+        *top_stable_range.BROKEN,
     ),
 )

@@ -28,6 +28,7 @@ dp.noisy_max(H, epsilon=1.0, noise="gaussian")  # refused
 dp.joint(H, k=2, epsilon=1.0, output="list")  # refused
 dp.canonical(H, k=2, epsilon=1.0, output="set")  # refused
 dp.top_stable(H, k=2, epsilon=1.0, delta=1e-6, bound="papre")  # refused
+dp.top_stable(H, k="2-5", epsilon=1.0, delta=1e-6)  # refused
 dp.restricted("peal", H, k=2, epsilon=1.0, delta=1e-6)  # refused
 dp.restricted("peel", H, k=2, epsilon=1.0, delta=1e-6, options={"metod": "best"})  # refused
 dp.restricted_gumbel(H, k=2, epsilon=1.0, delta=1e-6, kbar=5)  # refused
