@@ -274,7 +274,7 @@ ENTRY = Entry(
         ), draws=30_000),
         CostCheck("a user's cost without ln q", _without_ln_q),
         PlanCheck("a threshold for u = 1 alone", _for_one_item),
-        PlanCheck("a threshold without delta", lambda m, *_: m.adds(1)),
+        PlanCheck("a threshold without delta, every t and u", lambda m, *_: m.adds(1)),
         _sampler(
             "items that nobody has get noise, drawn",
             partial(_naive, model=L2, k=2, absent=True), _law("l2", 2, known=False),
