@@ -1,6 +1,7 @@
 """``python -m benchmarks [--quick] [NAME...]``: the performance table.
 
-Without names all but ``compare``, which needs other libraries.
+Without names all but ``compare``, which needs other libraries, and ``utility``, which
+measures recall in place of time and takes minutes.
 
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from typing import Any
 
 import rich.console
 import rich.table
@@ -27,6 +29,7 @@ from benchmarks import (
     bench_ranking,
     bench_session,
     bench_thresholds,
+    bench_utility,
     bench_weighted,
 )
 from dptopk import _core
@@ -44,7 +47,9 @@ BENCHES = {
     "ranking": bench_ranking,
     "session": bench_session,
     "weighted": bench_weighted,
+    "utility": bench_utility,
 }
+APART = ("compare", "utility")
 
 
 def main() -> int:
@@ -52,6 +57,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
+    parser.add_argument("--full", action="store_true", help="of utility: ten times the trials")
+    parser.add_argument("--keep", metavar="FILE", help="of utility: write all figures as JSON")
     parser.add_argument("--simd", type=int, default=None, help="0 portable, 1 AVX2, 2 AVX-512")
     args = parser.parse_args()
     unknown = set(args.names) - set(BENCHES)
@@ -62,10 +69,13 @@ def main() -> int:
     table = rich.table.Table("work", "ms", "against", "ms", "ratio or value", "target", "met")
     missed = 0
     console = rich.console.Console(width=160)
-    for name in args.names or [name for name in BENCHES if name != "compare"]:
-        for results in getattr(BENCHES[name], "tables", lambda quick: ())(args.quick):
+    for name in args.names or [name for name in BENCHES if name not in APART]:
+        bench: Any = BENCHES[name]
+        full = {"full": args.full} if bench is bench_utility else {}
+        kept = {"keep": args.keep} if bench is bench_utility else {}
+        for results in getattr(bench, "tables", lambda quick: ())(args.quick, **full, **kept):
             console.print(results)
-        for row in BENCHES[name].rows(args.quick):
+        for row in bench.rows(args.quick, **full):
             missed += row.met is False
             table.add_row(
                 row.work,
