@@ -31,7 +31,7 @@ def best(h, k):
 # ---- the budget
 
 
-@pytest.mark.parametrize(("k", "epsilon", "delta"), [(20, 1.0, 1e-6), (100, 0.3, 1e-5)])
+@pytest.mark.parametrize(("k", "epsilon", "delta"), [(20, 1.0, 1e-6), (60, 0.3, 1e-5)])
 def test_the_tests_get_four_steps_of_limited_domain(k, epsilon, delta):
     release = dp.restricted_gumbel(np.arange(9000), k=k, epsilon=epsilon, delta=delta)
     rival = dp.limited_domain(np.arange(9000), k=k, epsilon=epsilon, delta=delta)
@@ -42,8 +42,9 @@ def test_the_tests_get_four_steps_of_limited_domain(k, epsilon, delta):
     assert release.parameters["mechanism_parameters"]["epsilon_step"] == step
 
 
-def test_with_few_picks_the_tests_leave_half():
+def test_with_few_picks_the_tests_get_half_with_many_a_fifth():
     assert default_split(1, 1.0, 1e-6) == default_split(10, 1.0, 1e-6) == pytest.approx(0.5)
+    assert default_split(500, 1.0, 1e-6) == default_split(900, 1.0, 1e-6) == pytest.approx(0.8)
 
 
 def test_the_budget_is_not_overdrawn_by_a_single_bit():

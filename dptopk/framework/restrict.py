@@ -47,11 +47,11 @@ def default_split(k: int, epsilon: float, delta: float) -> float:
     """Return the share of epsilon that one of our mechanisms gets by default.
 
     The tests get 4 times the step that `limited_domain` would take (Theorem 5, and the
-    paper's experiments), but no more than half of the total: with few picks they would
-    otherwise leave the mechanism too little to find items that pass. The mechanism gets
-    the rest.
+    paper's experiments), but from a fifth to a half of the total: with few picks more would
+    leave the mechanism too little to find items that pass, with many picks less would let
+    too few pass (docs/choosing.md). The mechanism gets the rest.
     """
-    tests = min(4 * step_epsilon(epsilon, k, delta / 2), epsilon / 2)
+    tests = min(max(4 * step_epsilon(epsilon, k, delta / 2), 0.2 * epsilon), epsilon / 2)
     return difference_down(epsilon, tests)
 
 
