@@ -633,8 +633,10 @@ def test_nulls_are_refused_or_dropped(run, refused, tmp_path):
 
 def test_what_helps_after_an_early_stop_follows_from_the_question_alone(run, events, domain):
     _, out, _ = run("select", events, "-k", 5, *BUDGET)
-    assert "What helps: a smaller -k; a larger --epsilon; --domain with" in " ".join(out.split())
-    assert "--mechanism restricted_gumbel" in " ".join(out.split())
+    assert "What helps: a smaller -k; a larger --epsilon; or --domain with" in " ".join(out.split())
+    assert "--mechanism auto" not in out  # it would run the same
+    _, out, _ = run("select", events, "-k", 100, *BUDGET)
+    assert "; or --mechanism auto." in " ".join(out.split())
     _, out, _ = run("select", events, "-k", 4, *BUDGET, "--domain", domain)
     assert "--domain" not in out
 
@@ -856,7 +858,9 @@ def test_weighted_counts_users_of_many_items_less(run, events, domain):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--mechanism", "weighted"], "weighted needs --soft-cap"),
+        (["--mechanism", "weighted"], "max_items_per_user must be given"),
+        (["--mechanism", "weighted", "-k", "0"], "k must be an integer >= 1"),
+        (["--mechanism", "weighted", "--epsilon", "-1"], "epsilon must be"),
         (["--mechanism", "weighted", "--soft-cap", "0"], "soft_cap must be an integer >= 1"),
         (["--mechanism", "weighted", "--soft-cap", "3"], "max_items_per_user must be given"),
         (["--mechanism", "weighted", "--soft-cap", "3", "--counts-epsilon", "1"],
@@ -890,3 +894,72 @@ def test_a_missing_column_names_the_option_for_it(tmp_path, capsys):
         assert message.endswith(
             f"no column '{column}' in the header; say which column it is by --{column}"
         )
+
+
+# ---- auto
+
+
+@pytest.mark.parametrize(
+    ("options", "mechanism", "said"),
+    [
+        (["-k", 3, *BUDGET], "limited_domain", ""),
+        (["-k", 50, *BUDGET], "restricted_gumbel", ""),
+        (["-k", 200, *BUDGET], "weighted", "soft_cap 8 norm l2 max_items_per_user 1000000"),
+        (["-k", 200, *BUDGET, "--max-items-per-user", 2], "weighted", "soft_cap 2 norm l1"),
+        (["-k", 200, *BUDGET, "--counts-epsilon", 1], "restricted_gumbel", ""),
+        (["-k", 3, *BUDGET, "--domain"], "permute_and_flip", ""),
+        (["-k", 3, *BUDGET, "--unordered", "--domain"], "canonical", ""),
+        (["-k", 3, "--epsilon", 1, "--domain"], "permute_and_flip", ""),
+    ],
+)
+def test_auto_says_what_it_chose_and_runs_it(run, events, domain, options, mechanism, said):
+    options = [*options, domain] if options[-1] == "--domain" else options
+    code, out, err = run("select", events, "--mechanism", "auto", *options, "--json")
+    assert code == 0
+    found = json.loads(out)
+    assert found["mechanism"].startswith(mechanism.split("_")[0])
+    assert {"apple", "pear"} <= set(found["items"])
+    assert found["cost"]["epsilon"] <= 1 + ("--counts-epsilon" in options)
+    assert err.startswith(f"auto: {mechanism} {said}".rstrip())
+    assert err.count("\n") == 1
+
+
+def test_auto_is_quiet_when_asked(run, events):
+    code, out, err = run("select", events, "--mechanism", "auto", "-k", 2, *BUDGET, "-q")
+    assert (code, out, err) == (0, "apple\npear\n", "")
+
+
+def test_auto_speaks_before_any_event_is_read(run):
+    code, out, err = run("select", "nothing.csv", "--mechanism", "auto", *BUDGET)
+    assert (code, out) == (2, "")
+    first, second = err.splitlines()
+    assert first.startswith("auto: limited_domain (")
+    assert second.startswith("dptopk: error: ")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mechanism", "auto", "--epsilon", "1"], "auto needs --delta, e.g. --delta 1e-6, or"),
+        (["--mechanism", "auto"], "required: --epsilon"),
+        (["--mechanism", "auto", *BUDGET, "-k", "2:9"], "a range of -k goes with"),
+        (["--mechanism", "auto", *BUDGET, "-k", "0"], "k must be an integer >= 1"),
+        (["--mechanism", "auto", *BUDGET, "--max-items-per-user", "0"], "max_items_per_user"),
+        *((["--mechanism", "auto", *BUDGET, *option], f"{option[0]} goes with a mechanism that")
+          for option in (["--k-bar", "100"], ["--noise", "laplace"], ["--soft-cap", "3"],
+                         ["--norm", "l1"], ["--min-users", "3"])),
+        ([*BUDGET, "--unordered"], "--unordered goes with --mechanism auto"),
+    ],
+)  # fmt: skip
+def test_auto_is_refused_before_any_event_is_read(refused, options, message):
+    assert message in refused("select", "nothing.csv", *options)
+
+
+def test_auto_draws_from_a_ledger_what_a_ledger_pays(run, events, tmp_path):
+    ledger = str(tmp_path / "ledger.db")
+    argv = ["--budget", "b", "--k-star", 10, "--calls", 2, "--epsilon", 1, "--delta", 1e-6]
+    assert run("ledger", "create", ledger, *argv)[0] == 0
+    argv = ["--mechanism", "auto", "--ledger", ledger, "--budget", "b", "-k", 2, "--json"]
+    code, out, err = run("select", events, *argv)
+    assert (code, json.loads(out)["mechanism"]) == (0, "limited_domain")
+    assert err.startswith("auto: limited_domain (")

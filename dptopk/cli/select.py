@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from typing import Any
 
 from dptopk.cli.ledger import existing
@@ -21,6 +22,7 @@ from dptopk.mechanisms import table
 
 COLUMNS = ("user", "item")
 
+AUTO = "auto"
 OPTIONS = ("k_bar", "max_items_per_user", "noise")
 WEIGHTING = ("soft_cap", "norm", "min_users")
 MECHANISMS = {name: its for name, its in table.MECHANISMS.items() if its.command}
@@ -54,11 +56,13 @@ def add(commands: Any) -> None:
     )
     option(
         "--mechanism",
-        choices=MECHANISMS,
+        choices=(AUTO, *MECHANISMS),
         default="limited_domain",
         metavar="NAME",
-        help=f"one of {', '.join(MECHANISMS)} (default: limited_domain)",
+        help="auto, which goes by what is asked and never by the data; or one of "
+        f"{', '.join(MECHANISMS)} (default: limited_domain)",
     )
+    option("--unordered", action="store_true", help="of auto: a set will do, in no order")
     option(
         "--k-bar",
         type=_k_bar,
@@ -67,7 +71,12 @@ def add(commands: Any) -> None:
     )
     option("--noise", metavar="LAW", help="of a oneshot: laplace, exponential or gaussian")
     option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user at most")
-    option("--soft-cap", type=int, metavar="T", help="of weighted: items past T count less")
+    option(
+        "--soft-cap",
+        type=int,
+        metavar="T",
+        help="of weighted: items past T count less (default: by k and epsilon)",
+    )
     option("--norm", choices=("l2", "l1"), help="of weighted: Gaussian or Laplace noise")
     option("--min-users", type=int, metavar="C", help="of weighted: a threshold C users higher")
     option("--domain", metavar="FILE", help="all items there may be, fixed beforehand; one a line")
@@ -109,6 +118,7 @@ def _run(args: argparse.Namespace) -> int:
 
     columns_of(args, COLUMNS)
     _check_budget(args)
+    _choose(args)
     _check_mechanism(args)
     _check_counts(args)
     if args.ledger is None:
@@ -193,12 +203,54 @@ def _check_budget(args: argparse.Namespace) -> None:
             raise Refused(f"--{option} comes from the budget of the ledger: leave it out")
     if args.counts_epsilon is not None:
         raise Refused("--counts-epsilon is not charged to a ledger: leave it out")
-    if args.mechanism not in IN_SESSIONS:
-        raise Refused(f"--ledger goes with --mechanism {' or '.join(IN_SESSIONS)}")
+
+
+def _choose(args: argparse.Namespace) -> None:
+    """Put a mechanism and its options in the place of auto, and say which and why."""
+    args.auto = args.mechanism == AUTO
+    if not args.auto:
+        if args.unordered:
+            raise Refused("--unordered goes with --mechanism auto")
+        return
+    if isinstance(args.k, tuple):
+        raise Refused("a range of -k goes with --mechanism top_stable")
+    for option in ("k_bar", "noise", *WEIGHTING):
+        if getattr(args, option) is not None:
+            flag = "--" + option.replace("_", "-")
+            raise Refused(f"{flag} goes with a mechanism that you name: auto chooses for itself")
+    if args.domain is None and args.delta is None and args.ledger is None:
+        raise Refused("auto needs --delta, e.g. --delta 1e-6, or --domain")
+    chosen = _choice(args)
+    args.mechanism = chosen.mechanism
+    for option, value in chosen.options.items():
+        setattr(args, option, value)
+    if MECHANISMS[chosen.mechanism].delta == "none":
+        args.delta = None
+    if not args.quiet:
+        said = [f"{option} {value}" for option, value in chosen.options.items()]
+        print(f"auto: {' '.join([chosen.mechanism, *said])} ({chosen.why})", file=sys.stderr)
+
+
+def _choice(args: argparse.Namespace) -> Any:
+    from dptopk.mechanisms.auto import choose
+
+    with refusing():
+        return choose(
+            k=args.k,
+            epsilon=args.epsilon,
+            delta=args.delta or 0.0,
+            known_domain=args.domain is not None,
+            max_items_per_user=args.max_items_per_user,
+            ordered=not args.unordered,
+            counts=args.counts_epsilon is not None,
+            session=args.ledger is not None,
+        )
 
 
 def _check_mechanism(args: argparse.Namespace) -> None:
     name, choice = args.mechanism, MECHANISMS[args.mechanism]
+    if args.ledger is not None and name not in IN_SESSIONS:
+        raise Refused(f"--ledger goes with --mechanism {' or '.join(IN_SESSIONS)}")
     if isinstance(args.k, tuple):
         if name != "top_stable":
             raise Refused("a range of -k goes with --mechanism top_stable")
@@ -213,8 +265,6 @@ def _check_mechanism(args: argparse.Namespace) -> None:
         raise Refused(f"{name} needs --delta, e.g. --delta 1e-6")
     if choice.delta == "none" and args.delta:
         raise Refused(f"{name} is pure: leave --delta out")
-    if choice.weights and args.soft_cap is None:
-        raise Refused(f"{name} needs --soft-cap, e.g. --soft-cap 3")
     if choice.weights and args.counts_epsilon is not None:
         raise Refused("--counts-epsilon goes with mechanisms that count users, not with weighted")
     for option in WEIGHTING:
@@ -263,7 +313,13 @@ def _limit(args: argparse.Namespace) -> int:
 
 def _weighting(args: argparse.Namespace) -> dict[str, Any]:
     """Return how users with many items count less, if they do."""
+    from dptopk.mechanisms.auto import default_soft_cap
+
+    if not MECHANISMS[args.mechanism].weights:
+        return {}
     given = {name: getattr(args, name) for name in ("soft_cap", "norm")}
+    if args.soft_cap is None:
+        given["soft_cap"] = default_soft_cap(args.k, args.epsilon, args.max_items_per_user)
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -312,8 +368,9 @@ def _advice(args: argparse.Namespace) -> str:
     ways += ["a larger budget" if args.ledger else "a larger --epsilon"]
     if args.domain is None:
         ways.append("--domain with --mechanism peel, if all items there may be are known")
-    if args.mechanism == "limited_domain" and args.ledger is None:
-        ways.append("--mechanism restricted_gumbel")
+    single = not isinstance(args.k, tuple)
+    if single and not (args.ledger or args.auto) and _choice(args).mechanism != args.mechanism:
+        ways.append("--mechanism auto")
     return f"What helps: {'; '.join(ways[:-1])}; or {ways[-1]}."
 
 
