@@ -942,7 +942,7 @@ def test_auto_speaks_before_any_event_is_read(run):
     [
         (["--mechanism", "auto", "--epsilon", "1"], "auto needs --delta, e.g. --delta 1e-6, or"),
         (["--mechanism", "auto"], "required: --epsilon"),
-        (["--mechanism", "auto", *BUDGET, "-k", "2:9"], "a range of -k goes with"),
+        (["--mechanism", "auto", *BUDGET, "-k", "2-9"], "a range of -k goes with"),
         (["--mechanism", "auto", *BUDGET, "-k", "0"], "k must be an integer >= 1"),
         (["--mechanism", "auto", *BUDGET, "--max-items-per-user", "0"], "max_items_per_user"),
         *((["--mechanism", "auto", *BUDGET, *option], f"{option[0]} goes with a mechanism that")
