@@ -634,3 +634,22 @@ def test_types_without_a_name_are_refused_by_column(arrow, door, tmp_path):
     table = events([1], values.get(str(arrow), [b"ab"]), item_type=arrow)
     with pytest.raises(SourceError, match=r"column 'item' is of type .*, which holds no labels"):
         through(door, table, tmp_path)
+
+
+def test_a_domain_in_duckdb_may_hold_any_text():
+    """It goes there as one text with separators, which labels may hold too."""
+    import duckdb
+
+    labels = ["", "\x1e", "\x1e0\x1f", "\x1e0", "0\x1f", "\x1f", "\0", "a\0'b", "'", "\\x41", "A"]
+    table = pa.table({"user": list(range(len(labels))), "item": labels})
+    relation = duckdb.connect().from_arrow(table)
+    for domain in (labels, labels[::-1], *([label] for label in labels)):
+        got = dp.Histogram.from_events(
+            relation, user="user", item="item", domain=domain, max_items_per_user=1
+        )
+        assert got.counts.tolist() == [1] * len(domain)
+    blobs = [b"", b"\0", b"\xff\x1e", b"a"]
+    table = pa.table({"user": list(range(4)), "item": pa.array(blobs)})
+    relation = duckdb.connect().from_arrow(table)
+    got = dp.Histogram.from_events(relation, user="user", item="item", domain=blobs)
+    assert got.counts.tolist() == [1] * 4

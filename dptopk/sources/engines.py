@@ -178,7 +178,7 @@ def _needs_python(series: Any) -> bool:
     if series.dtype != object and getattr(series.dtype, "storage", None) != "python":
         return False
     try:
-        values = set(series.array)
+        values = set(series.to_numpy(dtype=object).tolist())
     except Exception:  # one that has no hash, whatever it raises instead
         return True
     missing = [value for value in values if type(value) is not str]

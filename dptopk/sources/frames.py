@@ -234,9 +234,7 @@ def _among(pairs: Any, only: list[Any]) -> Any:
     # What no column of text of these engines holds: they would fail on it.
     only = [key for key in only if not isinstance(key, str) or is_unicode(key)]
     if engine.is_duckdb():
-        # Cast as a whole: DuckDB would take a list of large integers for one of doubles.
-        listed = f"CAST([{', '.join(map(_sql, only))}] AS {native.types[1]}[])"
-        kept = native.filter(f'"item" IN (SELECT unnest({listed})) OR "bad" > 0')
+        kept = native.filter(f'"item" IN ({_listed(only, native.types[1])}) OR "bad" > 0')
         return nw.from_native(kept).lazy()
     # As the column's own type: of a list an engine would guess one.
     library = engine.to_native_namespace()
@@ -250,12 +248,26 @@ def _among(pairs: Any, only: list[Any]) -> Any:
     return pairs.filter(nw.col("item").is_in(wanted) | (nw.col("bad") > 0))
 
 
-def _sql(key: Any) -> str:
-    """Return a key as a text of DuckDB's that casts to it."""
-    if isinstance(key, bytes):
-        return "'" + "".join(f"\\x{byte:02X}" for byte in key) + "'"
-    text = literal(str(key))
-    return text.replace("\0", "' || chr(0) || '") if "\0" in text else text
+def _listed(keys: list[Any], dtype: Any) -> str:
+    """Return DuckDB's query of these keys: one text, split and cast.
+
+    As so many literals they would take minutes to plan, and a list of large
+    integers would be one of doubles.
+    """
+    if not keys:
+        return "SELECT NULL WHERE false"
+    texts = list(map(_text, keys))
+    number = 0
+    while any(f"\x1e{number}\x1f" in text for text in texts):
+        number += 1
+    separator = f"\x1e{number}\x1f"  # no end of it begins another
+    whole = literal(separator.join(texts)).replace("\0", "' || chr(0) || '")
+    return f"SELECT CAST(unnest(string_split({whole}, '{separator}')) AS {dtype})"
+
+
+def _text(key: Any) -> str:
+    """Return a text that DuckDB casts to the key."""
+    return "".join(f"\\x{byte:02X}" for byte in key) if isinstance(key, bytes) else str(key)
 
 
 def _hashed(pairs: Any) -> Any:
