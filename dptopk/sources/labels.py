@@ -136,6 +136,7 @@ _DECODE: dict[str, Callable[[Kind, Any], Any]] = {
     "date": _day,
     "timestamp": _instant,
     "timestamp with time zone": _instant,
+    "decimal": lambda _, key: _decimal(key),
     "uuid": lambda _, key: uuid.UUID(key),
 }
 
