@@ -150,6 +150,13 @@ def _of_parquet(con: Any, path: str, how: How) -> Reader:
     # DuckDB's name for a column differs from the file's where two differ in case only.
     values = tuple(quoted(described[place][0]) for place in places)
     types = tuple(described[place][1] for place in places)
+    if "TIMESTAMP WITH TIME ZONE" in types:  # of DuckDB 1, which cuts off nanoseconds
+        fine = rows_of(
+            con,
+            f"SELECT 1 FROM parquet_schema({literal(path)}) WHERE logical_type LIKE '%NANOS=Nano%'",
+        )
+        if fine and _duckdb_major() < 2:
+            raise SourceError(f"{path}: nanoseconds with a time zone need DuckDB 2")
     return Reader("read_parquet", options, types, values)  # type: ignore[arg-type]
 
 
@@ -261,11 +268,15 @@ def rows_of(con: Any, query: str) -> list[Any] | None:
     return rows
 
 
-def _check_uncut(path: str) -> None:
-    """Read a packed file to its end, where DuckDB 1 would take a cut for it."""
+def _duckdb_major() -> int:
     import duckdb
 
-    if int(duckdb.__version__.split(".")[0]) >= 2:
+    return int(duckdb.__version__.split(".")[0])
+
+
+def _check_uncut(path: str) -> None:
+    """Read a packed file to its end, where DuckDB 1 would take a cut for it."""
+    if _duckdb_major() >= 2:
         return
     if path.endswith(".zst"):
         raise SourceError(f"{path}: .zst needs DuckDB 2, which notices a file that was cut short")
