@@ -195,7 +195,7 @@ def rows(quick: bool = False, *, full: bool = False) -> Iterator[Row]:
     for asked in ASKED:
         near = [_near(its, asked) for its in apart.values()]
         work = f"{asked}: within {TOLERANCE} recall of our best that could do it"
-        yield _share(f"{work}, on the data kept apart", near, 0.9)
+        yield _share(f"{work}, on the other data", near, 0.9)
 
 
 def _as_good(cells: list[Cell]) -> bool:
