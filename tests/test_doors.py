@@ -14,6 +14,8 @@ pytest.importorskip("pandas")
 pytest.importorskip("polars")
 pytest.importorskip("pyarrow")
 
+import duckdb
+import narwhals
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -120,6 +122,8 @@ def test_nanoseconds_stay_apart(door, role, zone, tmp_path):
         pytest.skip("PyArrow gives Python no nanoseconds; pandas' own are in the next test")
     if zone and door in ("dict of arrays", "duckdb"):
         pytest.skip("NumPy has no zones, and DuckDB no nanoseconds with one")
+    if zone and door == "parquet" and duckdb.__version__ < "2":
+        pytest.skip("DuckDB 1 has no nanoseconds with a zone: refused")
 
     def table_of(users, items, which):
         columns = {"user": pa.array(users), "item": pa.array(items)}
@@ -181,6 +185,8 @@ def test_every_door_refuses_other_types_by_name(door, kind, which, tmp_path):
         pytest.skip("DuckDB reads them as 32 bits and as integers, exactly")
     if (kind, door) == ("16-bit float", "duckdb"):
         pytest.skip("DuckDB does not take such a table")
+    if kind == "16-bit float" and "polars" in door and not hasattr(pl, "Float16"):
+        pytest.skip("this Polars reads them as 32 bits, exactly")
     other = {"user": "item", "item": "user"}[which]
     table = pa.table({which: pa.array(values, arrow), other: ["a", "b"]})
     with pytest.raises(SourceError, match=f"column '{which}' (is of type|holds labels of type)"):
@@ -630,6 +636,8 @@ def test_a_domain_in_duckdb_is_exact(dtype):
 )
 @pytest.mark.parametrize("door", ["pandas on arrow", "pyarrow"])
 def test_types_without_a_name_are_refused_by_column(arrow, door, tmp_path):
+    if "decimal" in str(arrow) and not hasattr(narwhals.Decimal(), "precision"):
+        pytest.skip("this narwhals takes them, exactly")
     values = {"date64[ms]": [date(2024, 1, 1)], "decimal256(50, 2)": [Decimal(1)]}
     table = events([1], values.get(str(arrow), [b"ab"]), item_type=arrow)
     with pytest.raises(SourceError, match=r"column 'item' is of type .*, which holds no labels"):

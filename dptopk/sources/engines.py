@@ -221,7 +221,7 @@ def _kind_of(name: str, dtype: Any, native: Any) -> Kind | None:
     if dtype.is_integer():
         return labels.INTEGER._replace(limits=_range(str(dtype)))
     if isinstance(dtype, nw.Decimal):
-        return labels.DECIMAL._replace(limits=_digits(dtype))
+        return labels.DECIMAL._replace(limits=_digits(name, dtype, native))
     if dtype in (nw.Float32, nw.Float64):
         return labels.FLOAT._replace(single=dtype == nw.Float32)
     if isinstance(dtype, nw.Datetime):
@@ -235,7 +235,7 @@ def _kind_of(name: str, dtype: Any, native: Any) -> Kind | None:
     ):
         if isinstance(dtype, held):
             return kind
-    if dtype == nw.Unknown and _is_null_typed(native, name):
+    if dtype == nw.Unknown and str(_native_type(native, name)) in ("Null", "null"):
         return None
     raise _no_labels(name, dtype)
 
@@ -246,9 +246,22 @@ def _range(name: str) -> tuple[int, int]:
     return (0, 2**bits - 1) if name.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
-def _digits(dtype: Any) -> tuple[int, int] | None:
+def _digits(name: str, dtype: Any, native: Any) -> tuple[int, int] | None:
+    """Return the digits of a decimal in all and after the point; None if nobody says."""
+    if not hasattr(dtype, "precision"):  # of an older narwhals
+        dtype = _native_type(native, name)
+        dtype = getattr(dtype, "pyarrow_dtype", dtype)
     precision, scale = getattr(dtype, "precision", None), getattr(dtype, "scale", None)
     return None if precision is None or scale is None else (precision, scale)
+
+
+def _native_type(native: Any, name: str) -> Any:
+    """Return the type of a column as its own library has it, or None."""
+    if hasattr(native, "collect_schema"):  # Polars
+        return native.collect_schema()[name]
+    if hasattr(native, "schema"):  # PyArrow
+        return native.schema.field(name).type
+    return getattr(native, "dtypes", {}).get(name)
 
 
 def _no_labels(name: str, dtype: Any) -> SourceError:
@@ -256,13 +269,6 @@ def _no_labels(name: str, dtype: Any) -> SourceError:
         f"column {name!r} is of type {dtype}, which holds no labels: they must be "
         f"{labels.ALLOWED}; cast it to text or integers"
     )
-
-
-def _is_null_typed(native: Any, name: str) -> bool:
-    """Whether a column of Polars or PyArrow is of the type of nulls alone."""
-    if hasattr(native, "collect_schema"):  # Polars
-        return str(native.collect_schema()[name]) == "Null"
-    return hasattr(native, "schema") and str(native.schema.field(name).type) == "null"
 
 
 def _is_null(name: str, kind: Kind | None) -> Any:
