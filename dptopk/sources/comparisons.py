@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dptopk.errors import SourceError
-from dptopk.sources.columns import column, domain_of
+from dptopk.sources.columns import domain_of
 from dptopk.sources.engines import fetch, in_engine, keyed
 from dptopk.sources.labels import Domain, Kind, matched
 from dptopk.sources.plain import is_plain, two_columns
@@ -69,12 +69,7 @@ def count_pairs(
     domain = domain_of(items, "items")
     query = None if is_plain(frame) else keyed(frame, winner, loser)
     if query is None:
-        plain = is_plain(frame)
-        sides = (
-            two_columns(frame, winner, loser)
-            if plain
-            else tuple(column(name, frame[name]) for name in (winner, loser))
-        )
+        sides = two_columns(frame, winner, loser)
         kinds = tuple(side.kind for side in sides)
         found = Counter(zip(*(side.keys for side in sides), strict=True))
         winners, losers = ([pair[place] for pair in found] for place in (0, 1))

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dptopk._validate import choice, integer
 from dptopk.errors import SourceError
-from dptopk.sources.columns import column, domain_of
+from dptopk.sources.columns import domain_of
 from dptopk.sources.engines import fetch, in_engine, keyed
 from dptopk.sources.files import connect
 from dptopk.sources.labels import Domain, Kind, is_unicode, matched
@@ -174,10 +174,7 @@ def _in_python(
     weighting: Weighting | None,
 ) -> tuple[Kind | None, list[tuple[Any, int]]]:
     """Return the kind of the items, and their keys with counts; items ascending."""
-    if is_plain(frame):
-        users, items = two_columns(frame, user, item)
-    else:  # a pandas table of Python objects
-        users, items = (column(name, frame[name]) for name in (user, item))
+    users, items = two_columns(frame, user, item)
     only = None if wanted is None else matched(wanted, items.kind, item)
     rows = count_columns(
         users,

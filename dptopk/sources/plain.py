@@ -27,7 +27,7 @@ def is_plain(frame: object) -> bool:
 
 
 def two_columns(frame: Any, user: str, item: str) -> tuple[Column, Column]:
-    """Return the two columns of a plain container.
+    """Return the two columns of a plain container, or of a pandas table of Python objects.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def two_columns(frame: Any, user: str, item: str) -> tuple[Column, Column]:
         A missing column, columns of unequal length, rows that are not pairs,
         or labels that are not allowed.
     """
-    users, items = _sides(frame, user, item)
+    users, items = _sides(frame, user, item) if is_plain(frame) else (frame[user], frame[item])
     first, second = column(user, users), column(item, items)
     if len(first.keys) != len(second.keys):
         raise SourceError("the user and item columns differ in length")
