@@ -12,6 +12,7 @@ __all__ = [
     "KBar",
     "Method",
     "Noise",
+    "Nulls",
     "Numbers",
     "PureMethod",
     "SupportsArray",
@@ -31,6 +32,8 @@ Numbers: TypeAlias = SupportsArray | Sequence[int] | Sequence[float]
 KBar: TypeAlias = int | Literal["private"] | None
 #: Whose constants: those of our proof, or the larger ones that a paper prints.
 Bound: TypeAlias = Literal["exact", "paper"]
+#: What becomes of a row of events whose user or item is null.
+Nulls: TypeAlias = Literal["error", "drop"]
 #: Laws of noise that only some mechanisms take are named where they are taken.
 Noise: TypeAlias = Literal["gumbel", "exponential", "laplace", "gaussian", "uniform"]
 #: How steps are composed that are of pure DP, or, with the others, of bounded range.

@@ -87,12 +87,16 @@ def k_bar_of(
     return number
 
 
-def bound_of_user(given: Any, known: int | None) -> int | None:
+def bound_of_user(given: Any, known: int | None = None, *, counted: bool = False) -> int | None:
     """Return how many items one user has at most, or None if nothing bounds them.
 
-    `known` is what each user of the histogram was cut to. If the given bound is
-    larger, it is true as well, and the smaller one is used. If it is smaller, it is
-    refused: the counts may hold users who have more.
+    `known` is what each user of the histogram was cut to, or its maker vouched for. If
+    the given bound is larger, it is true as well, and the smaller one is used. If it is
+    smaller, it is refused: the counts may hold users who have more.
+
+    Where nothing is known of counts that the caller brought, the given bound is taken at
+    its word: it can be true by nature only. Where the events were `counted` here they
+    could have been cut, and were not: it is refused.
 
     Examples
     --------
@@ -106,6 +110,12 @@ def bound_of_user(given: Any, known: int | None) -> int | None:
         return known
     bound = integer("max_items_per_user", given)
     if known is None:
+        if counted:
+            raise ValueError(
+                f"max_items_per_user={bound} is claimed of events that were not cut to it: give "
+                f"it to Histogram.from_events, which cuts them, with bounded_by_nature=True if "
+                "nobody can have more"
+            )
         return bound
     if bound < known:
         raise ValueError(

@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from dptopk._counts import CLIP, cut_counts, group, head_size
-from dptopk._types import Numbers
+from dptopk._types import Nulls, Numbers
 from dptopk._validate import boolean, counts_array, integer, labels_array
 from dptopk.accounting.weights import ONE, checked_weighting
-from dptopk.domain import checked_k_bar, labels_at
+from dptopk.domain import bound_of_user, checked_k_bar, labels_at
 from dptopk.errors import SourceError, UnknownDomainError
 
 __all__ = ["Counts", "Histogram", "as_histogram", "known_histogram", "weighted_histogram"]
@@ -21,7 +21,6 @@ INT64_MAX = 2**63 - 1
 
 FileFormat = Literal["csv", "tsv", "parquet", "json"]
 Norm = Literal["l2", "l1"]
-Nulls = Literal["error", "drop"]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -69,6 +68,7 @@ class Histogram:
 
     __slots__ = (
         "_column",
+        "_counted",
         "_group_ends",
         "_groups",
         "_head",
@@ -84,6 +84,7 @@ class Histogram:
     # All counts by item, where those of the head may be clipped, but not below
     # what comes after the head. None if truncated.
     _column: np.ndarray | None
+    _counted: bool  # from events, whose users could have been cut
     _head: tuple[np.ndarray, np.ndarray]  # the largest: counts and items
     _labels: Sequence[Any] | np.ndarray | None
     _n_items: int  # of a known domain
@@ -128,8 +129,10 @@ class Histogram:
         next_count: int = 0,
         max_items_per_user: int | None = None,
         weighting: tuple[int, str] | None = None,
+        counted: bool = False,
     ) -> Histogram:
         self._column = column
+        self._counted = counted
         self._weighting = weighting
         self._labels = labels
         self._known_domain = known_domain
@@ -288,17 +291,17 @@ class Histogram:
         return self._set(column, head=head, **known)
 
     @classmethod
-    def of_descending(
-        cls, counts: np.ndarray, *, max_items_per_user: int | None = None
-    ) -> Histogram:
+    def of_descending(cls, counts: np.ndarray, *, like: Histogram) -> Histogram:
         """Build from int64 counts in descending order, without a copy or a check.
 
-        A known domain, whose items are the positions. For the length of a call.
+        A known domain, whose items are the positions, of users who are bounded as
+        those of another histogram are. For the length of a call.
         """
         return cls.__new__(cls)._set(
             counts,
             head=(counts, np.arange(counts.size)),
-            max_items_per_user=max_items_per_user,
+            max_items_per_user=like.max_items_per_user,
+            counted=like._counted,
         )
 
     @classmethod
@@ -314,6 +317,9 @@ class Histogram:
         soft_cap: int | None = None,
         norm: Norm = "l2",
         nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
         progress: bool | Callable[[], float] = False,
     ) -> Histogram:
         """Count the distinct users of each item in a table of events.
@@ -341,7 +347,8 @@ class Histogram:
             Keep only the k_bar largest counts and the next one.
         max_items_per_user : int, optional
             Bound each user's contribution to this many distinct items: those
-            with the smallest hash of (user, item), whatever others do.
+            with the smallest hash of (user, item), whatever others do, and the
+            same in every engine.
         soft_cap : int, optional
             Sum weights in place of counting, for `weighted`: a user counts 1 for
             each of up to so many items, and less for each past that. Goes with no
@@ -352,6 +359,16 @@ class Histogram:
         nulls : {"error", "drop"}, default "error"
             Whether a row whose user or item is null is an error, or is left out.
             Other rows have no say in that.
+        min_events : int, default 1
+            A user has an item only by at least so many rows of the two. It costs
+            nothing: it is a function of the user's own rows.
+        hash_key : str, default ""
+            A key of the hash by which `max_items_per_user` chooses. Another key
+            is another choice; equal ones choose alike each time.
+        bounded_by_nature : bool, default False
+            Whether you vouch that no user has more than `max_items_per_user`
+            items in any data there may be, as nobody has two countries of
+            birth. Nothing is cut then.
         progress : bool or callable, default False
             Show progress on stderr. A callable gives the percentage done.
 
@@ -385,46 +402,58 @@ class Histogram:
         [2.707106590270996, 0.7071065902709961]
         """
         from dptopk.sources.frames import count_users
+        from dptopk.sources.rules import rules_of
 
-        if max_items_per_user is not None:
-            max_items_per_user = integer("max_items_per_user", max_items_per_user)
         weighting = None if soft_cap is None else checked_weighting(soft_cap, norm)
         if weighting is not None and k_bar is not None:
             raise ValueError("k_bar goes with no soft cap: weighted needs all items")
+        rules = rules_of(
+            nulls=nulls,
+            min_events=min_events,
+            max_items_per_user=max_items_per_user,
+            hash_key=hash_key,
+            weighting=weighting,
+        )
+        max_items_per_user = rules.max_items_per_user
+        if boolean("bounded_by_nature", bounded_by_nature):
+            if max_items_per_user is None:
+                raise ValueError("bounded_by_nature goes with max_items_per_user")
+            rules = rules._replace(max_items_per_user=None)
         counted = count_users(
             frame,
             user=user,
             item=item,
             domain=domain,
             k_bar=k_bar,
-            max_items_per_user=max_items_per_user,
-            nulls=nulls,
-            weighting=weighting,
+            rules=rules,
             progress=progress,
         )
         if weighting is not None:
-            return cls.__new__(cls)._of_weights(
+            h = cls.__new__(cls)._of_weights(
                 counted.counts,
                 labels=labels_array(counted.labels, len(counted.counts)),
                 known_domain=domain is not None,
                 max_items_per_user=max_items_per_user,
                 weighting=weighting,
             )
-        if domain is None and k_bar is not None:
-            return cls.truncated(
+        elif domain is None and k_bar is not None:
+            h = cls.truncated(
                 counted.counts,
                 counted.labels,
                 next_count=counted.next_count or 0,
                 k_bar=k_bar,
                 max_items_per_user=max_items_per_user,
             )
-        return cls._of_column(
-            counted.counts,
-            counted.labels,
-            known_domain=domain is not None,
-            k_bar=k_bar,
-            max_items_per_user=max_items_per_user,
-        )
+        else:
+            h = cls._of_column(
+                counted.counts,
+                counted.labels,
+                known_domain=domain is not None,
+                k_bar=k_bar,
+                max_items_per_user=max_items_per_user,
+            )
+        h._counted = True
+        return h
 
     @classmethod
     def _of_column(
@@ -462,6 +491,9 @@ class Histogram:
         soft_cap: int | None = None,
         norm: Norm = "l2",
         nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
         progress: bool = False,
     ) -> Histogram:
         """Count the distinct users of each item in files of events.
@@ -483,7 +515,9 @@ class Histogram:
             number.
         delimiter : str, optional
             Of CSV; by default what the header tells.
-        domain, k_bar, max_items_per_user, soft_cap, norm, nulls, progress
+        domain, k_bar, max_items_per_user, soft_cap, norm, nulls
+            As in `from_events`.
+        min_events, hash_key, bounded_by_nature, progress
             As in `from_events`. Labels of text formats are text, as written;
             Parquet keeps its types.
 
@@ -518,6 +552,7 @@ class Histogram:
             format=format,
             header=header,
             delimiter=delimiter,
+            distinct=min_events == 1,
             connection=connection,
         )
         return cls.from_events(
@@ -530,6 +565,9 @@ class Histogram:
             soft_cap=soft_cap,
             norm=norm,
             nulls=nulls,
+            min_events=min_events,
+            hash_key=hash_key,
+            bounded_by_nature=bounded_by_nature,
             progress=connection.query_progress if progress else False,
         )
 
@@ -637,6 +675,7 @@ class Histogram:
             k_bar=k_bar,
             next_count=next_count,
             max_items_per_user=self.max_items_per_user,
+            counted=self._counted,
         )
 
     def head(self, m: int) -> tuple[np.ndarray, np.ndarray]:
@@ -666,6 +705,10 @@ class Histogram:
     def check_k_bar(self, k_bar: Any) -> int:
         """Return k_bar if this histogram holds enough for it."""
         return checked_k_bar(k_bar, limit=self.k_bar)
+
+    def bound_of_user(self, given: Any) -> int | None:
+        """Return how many items one user has at most, `given` being what a call says."""
+        return bound_of_user(given, self.max_items_per_user, counted=self._counted)
 
     def labels_of(self, items: np.ndarray) -> tuple[Any, ...] | None:
         """Return the labels of some items, or None if there are none."""

@@ -1,6 +1,7 @@
 """The rules of k_bar, of a user's bound and of labels, and that every door keeps them."""
 
 import datetime
+import inspect
 
 import numpy as np
 import pytest
@@ -48,6 +49,79 @@ HISTOGRAMS = {
     ).truncate(2),
 }
 KNOWN_ONLY = ("oneshot", "oneshot, gaussian", "noisy_counts")
+WEIGHTED = {
+    "weighted": lambda h, **o: dp.weighted(h, k=1, **TOTAL, **o),
+    "Filter.weighted": lambda h, **o: dp.Filter(**TOTAL).weighted(h, k=1, rho=0.01, **o),
+}
+
+
+def test_every_function_that_takes_a_bound_is_here():
+    """But for `verify`, whose histograms are its own."""
+    named = {dp.Session: "Session", dp.Filter: "Filter"}
+    functions = {
+        name: getattr(dp, name) for name in dp.__all__ if inspect.isfunction(getattr(dp, name))
+    }
+    for budget, name in named.items():
+        functions |= {f"{name}.{method}": f for method, f in inspect.getmembers(budget, callable)
+                      if not method.startswith("_")}  # fmt: skip
+    taking = {
+        name for name, f in functions.items()
+        if "max_items_per_user" in inspect.signature(f).parameters
+    }  # fmt: skip
+    tried = {*BOUNDED, *WEIGHTED, "Session.limited_domain", "Filter.limited_domain",
+             "Filter.weighted"}  # fmt: skip
+    assert taking - {"verify"} <= tried
+    assert len(taking) >= 9
+
+
+def uncut(soft_cap=None, **options):
+    domain = ["a", "b", "c"]
+    more = {} if soft_cap is None else {"soft_cap": soft_cap, "norm": "l2"}
+    return dp.Histogram.from_events(
+        EVENTS, user="user", item="item", domain=domain, **more, **options
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "soft_cap"),
+    [
+        *((name, call, None) for name, call in BOUNDED.items()),
+        *((name, call, 1) for name, call in WEIGHTED.items()),
+    ],
+)
+def test_a_bound_that_the_events_were_not_cut_to_is_refused(name, call, soft_cap):
+    """Unless the caller vouches for it, where the histogram is made."""
+    for h in (uncut(soft_cap), uncut().truncate(3)) if soft_cap is None else (uncut(soft_cap),):
+        if h.is_truncated and name in KNOWN_ONLY:
+            continue
+        with pytest.raises(ValueError, match=r"^max_items_per_user=2 is claimed of .*from_events"):
+            call(h, max_items_per_user=2)
+        if name != "limited_domain_laplace":  # which needs one
+            call(h)
+    vouched = uncut(soft_cap, max_items_per_user=2, bounded_by_nature=True)
+    cut = uncut(soft_cap, max_items_per_user=1)
+    assert vouched.counts.tolist() == uncut(soft_cap).counts.tolist()
+    assert cut.counts.sum() < vouched.counts.sum()
+    for h in (vouched, cut):
+        call(h, max_items_per_user=2)
+    if soft_cap is None:
+        brought = dp.Histogram([3, 2, 1])
+    else:
+        brought = dp.Histogram.from_weights([3, 2, 1], soft_cap=1, domain_is_public=True)
+    call(brought, max_items_per_user=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"bounded_by_nature": True}, ValueError, "bounded_by_nature goes with max_items_per_user"),
+        ({"bounded_by_nature": 1, "max_items_per_user": 2}, TypeError, "bounded_by_nature must be"),
+        ({"bounded_by_nature": True, "max_items_per_user": 0}, ValueError, "max_items_per_user"),
+    ],
+)
+def test_bad_vouching(options, error, message):
+    with pytest.raises(error, match=message):
+        uncut(**options)
 
 
 @pytest.mark.parametrize("name", BOUNDED)

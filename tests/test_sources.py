@@ -14,6 +14,7 @@ from dptopk.errors import SourceError
 from dptopk.sources import frames
 from dptopk.sources.files import connect, read_events
 from dptopk.sources.frames import Counted, count_users
+from dptopk.sources.rules import Rules, rules_of
 
 nw = pytest.importorskip("narwhals")
 duckdb = pytest.importorskip("duckdb")
@@ -56,6 +57,10 @@ def random_events(seed, n=400, text=False):
     return (users, [f"i{v:02d} ü" for v in items]) if text else (users, items)
 
 
+def bounded(most):
+    return Rules(max_items_per_user=most)
+
+
 def rows_of(counted: Counted):
     return list(zip(counted.labels, counted.counts.tolist(), strict=True))
 
@@ -93,7 +98,7 @@ def test_without_a_cut_items_come_in_their_own_order(engine):
 def test_domain_gives_order_zeros_and_nothing_else(engine, bound):
     users, items = [1, 1, 2, 2, 3, 1], ["c", "a", "c", "x", "x", "c"]
     got = count_users(
-        engine(users, items), **COLUMNS, domain=["b", "c", "a"], k_bar=1, max_items_per_user=bound
+        engine(users, items), **COLUMNS, domain=["b", "c", "a"], k_bar=1, rules=bounded(bound)
     )
     assert got.labels == ["b", "c", "a"]
     assert got.counts.tolist() == [0, 2, 1]
@@ -105,13 +110,13 @@ def test_domain_is_applied_before_the_bound():
     users, items = [1] * 50, list(range(50))
     for name in ENGINES:
         frame = ENGINES[name](users, items)
-        got = count_users(frame, **COLUMNS, domain=[7, 31], max_items_per_user=2)
+        got = count_users(frame, **COLUMNS, domain=[7, 31], rules=bounded(2))
         assert got.counts.tolist() == [1, 1], name
 
 
 @pytest.mark.parametrize("k_bar", [None, 3])
 def test_no_events_is_no_error(engine, k_bar):
-    got = count_users(engine([], []), **COLUMNS, k_bar=k_bar, max_items_per_user=2)
+    got = count_users(engine([], []), **COLUMNS, k_bar=k_bar, rules=bounded(2))
     assert got.labels == []
     assert got.counts.shape == (0,)
     assert got.next_count == (None if k_bar is None else 0)
@@ -138,7 +143,7 @@ def test_one_row_does_not_decide_how_a_label_is_written(engine):
     """-0.0 and 0.0 are one item, shown alike whoever has which."""
     for items in ([0.0, -0.0, 2.5], [-0.0, 0.0, 2.5], [-0.0, -0.0, 2.5]):
         for bound in (None, 1):
-            got = count_users(engine([1, 2, 3], items), **COLUMNS, max_items_per_user=bound)
+            got = count_users(engine([1, 2, 3], items), **COLUMNS, rules=bounded(bound))
             assert [*map(repr, got.labels)] == ["0.0", "2.5"]
             assert got.counts.tolist() == [2, 1]
 
@@ -150,7 +155,7 @@ def test_a_collation_does_not_decide_how_a_label_is_written(bound):
     for users, items in (([1, 2, 3], "aAA"), ([3, 2, 1], "AAa")):
         con.register("events", arrow(users, list(items)))
         relation = con.sql("SELECT * FROM events")
-        got = count_users(relation, **COLUMNS, max_items_per_user=bound)
+        got = count_users(relation, **COLUMNS, rules=bounded(bound))
         assert rows_of(got) == [("A", 2), ("a", 1)]
 
 
@@ -187,7 +192,7 @@ def test_duckdb_relation_needs_no_pyarrow(monkeypatch):
 
 def kept(frame, most):
     """What each user keeps, seen by counting that user alone."""
-    return count_users(frame, **COLUMNS, max_items_per_user=most)
+    return count_users(frame, **COLUMNS, rules=bounded(most))
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -274,7 +279,7 @@ def test_nulls_are_refused_even_below_the_cut(engine, column, k_bar, bound):
     users, items = ["u1", "u2", "u3", "u4"], ["secret", "secret", "secret", "rare"]
     (users if column == "user" else items)[3] = None
     with pytest.raises(SourceError, match=f"^column '{column}' holds nulls; drop or fill them"):
-        count_users(engine(users, items), **COLUMNS, k_bar=k_bar, max_items_per_user=bound)
+        count_users(engine(users, items), **COLUMNS, k_bar=k_bar, rules=bounded(bound))
 
 
 @pytest.mark.parametrize("options", [{"k_bar": 1}, {"domain": ["i0", "i1"]}])
@@ -283,7 +288,7 @@ def test_neither_bound_nor_domain_hides_a_null(engine, column, options):
     users, items = ["u"] * 30, [f"i{n}" for n in range(30)]
     (users if column == "user" else items)[7] = None
     with pytest.raises(SourceError, match=f"^column '{column}' holds nulls; drop or fill them"):
-        count_users(engine(users, items), **COLUMNS, max_items_per_user=1, **options)
+        count_users(engine(users, items), **COLUMNS, rules=bounded(1), **options)
 
 
 @pytest.mark.parametrize("name", ["pandas", "polars", "pyarrow", "duckdb", "dict"])
@@ -344,11 +349,6 @@ def test_other_objects_are_refused(frame, message):
         ({"k_bar": 0}, ValueError, "k_bar must be an integer >= 1, got 0"),
         ({"k_bar": 2.0}, TypeError, "k_bar must be an integer, got float"),
         ({"k_bar": True}, TypeError, "k_bar must be an integer, got bool"),
-        (
-            {"max_items_per_user": 0},
-            ValueError,
-            "max_items_per_user must be an integer >= 1, got 0",
-        ),
         ({"domain": ["a", "b", "a"]}, ValueError, "domain contains 'a' twice"),
         ({"domain": ["a", None]}, ValueError, "must not contain nulls"),
         ({"domain": [float("nan")]}, ValueError, "must not contain nulls"),
@@ -364,6 +364,21 @@ def test_other_objects_are_refused(frame, message):
 def test_bad_arguments(options, error, message):
     with pytest.raises(error, match=message):
         count_users(pl.DataFrame({"user": [1], "item": ["a"]}), **{**COLUMNS, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"max_items_per_user": 0}, ValueError, "max_items_per_user must be an integer >= 1"),
+        ({"min_events": 0}, ValueError, "min_events must be an integer >= 1, got 0"),
+        ({"min_events": True}, TypeError, "min_events must be an integer, got bool"),
+        ({"hash_key": b"secret"}, TypeError, "hash_key must be a text, got bytes"),
+        ({"nulls": "keep"}, ValueError, "nulls must be one of error, drop"),
+    ],
+)
+def test_bad_rules(options, error, message):
+    with pytest.raises(error, match=message):
+        rules_of(**options)
 
 
 @pytest.mark.parametrize("name", ["a.b", 'us"er', '"item"', "SELECT", "x y"])

@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 from dptopk._types import Bound
 from dptopk._validate import positive
-from dptopk.domain import bound_of_user
 from dptopk.framework.restrict import Options, plan_restricted
 from dptopk.histogram import Counts, as_histogram
 from dptopk.mechanisms._plan import Plan
@@ -338,7 +337,7 @@ def plan_restricted_normal(
     **more: Any,
 ) -> Plan:
     """Check a call of `restricted_normal`; arguments as there."""
-    user = bound_of_user(max_items_per_user, as_histogram(counts).max_items_per_user)
+    user = as_histogram(counts).bound_of_user(max_items_per_user)
     if mechanism_epsilon is None and user is not None:
         epsilon = positive("epsilon", epsilon)
         mechanism_epsilon = difference_down(epsilon, epsilon * min(4 / user, 0.5))

@@ -15,7 +15,6 @@ from dptopk._types import Bound
 from dptopk._validate import choice
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import BOUNDS
-from dptopk.domain import bound_of_user
 from dptopk.errors import MechanismError
 from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import composition, scale_of
@@ -70,7 +69,7 @@ def _plan_normal(
     Here all are the k_bar counts that are shown, those of made-up items among them.
     """
     bound = choice("bound", bound, BOUNDS)
-    max_items_per_user = bound_of_user(max_items_per_user, h.max_items_per_user)
+    max_items_per_user = h.bound_of_user(max_items_per_user)
     chosen = noise_for(
         noise="gaussian",
         method="best",
@@ -150,7 +149,7 @@ def by_ours(
     options: Mapping[str, Any],
 ) -> Picking:
     """Plan one of our mechanisms. All treat items alike: no need to hide their order."""
-    domain = Histogram.of_descending(shown, max_items_per_user=h.max_items_per_user)
+    domain = Histogram.of_descending(shown, like=h)
     spend = {"delta": delta} if delta else {}
     plan = OURS[name](domain, k=k, epsilon=epsilon, **spend, **options)
 

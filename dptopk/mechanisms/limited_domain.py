@@ -11,7 +11,7 @@ from dptopk import _core
 from dptopk._counts import Head
 from dptopk._types import KBar, Method
 from dptopk._validate import integer, probability
-from dptopk.domain import bound_of_user, default_k_bar, k_bar_of, movable, private_limit
+from dptopk.domain import default_k_bar, k_bar_of, movable, private_limit
 from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
 from dptopk.mechanisms._plan import Plan, Steps, outcomes_of
@@ -172,7 +172,7 @@ def steps_limited_domain(
     """Check everything about a call but its budget; arguments as in `limited_domain`."""
     k = integer("k", k)
     h = as_histogram(counts)
-    bound = bound_of_user(max_items_per_user, h.max_items_per_user)
+    bound = h.bound_of_user(max_items_per_user)
     largest = _largest_k_bar(h, k, k_bar)
     candidates = np.arange(k, largest + 1) if isinstance(k_bar, str) else None
     widest = h.cut(largest)  # before the first draw: a bad count is an error

@@ -12,7 +12,7 @@ from dptopk import _core
 from dptopk._counts import Head
 from dptopk._validate import boolean, integer, probability
 from dptopk.discrete import add_noise
-from dptopk.domain import bound_of_user, default_k_bar, k_bar_of, movable
+from dptopk.domain import default_k_bar, k_bar_of, movable
 from dptopk.histogram import Counts, as_histogram
 from dptopk.mechanisms._calibrate import calibrate, scale_of
 from dptopk.mechanisms._plan import Plan
@@ -180,7 +180,7 @@ def plan_limited_domain_laplace(
     delta = probability("delta", delta, zero=False)
     release_counts = boolean("release_counts", release_counts)
     h = as_histogram(counts)
-    user = bound_of_user(max_items_per_user, h.max_items_per_user)
+    user = h.bound_of_user(max_items_per_user)
     if user is None:
         raise TypeError(
             "max_items_per_user must be given, or have bounded the histogram's users; "

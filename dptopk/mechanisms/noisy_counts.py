@@ -20,7 +20,6 @@ from dptopk.discrete import (
     laplace_scale,
     variance,
 )
-from dptopk.domain import bound_of_user
 from dptopk.histogram import Counts, Histogram, as_histogram
 from dptopk.release import Cost, CountsNoise, Release
 from dptopk.rng import Rng
@@ -127,7 +126,7 @@ def noisy_counts(
     _check_release(release)
     h = as_histogram(h)
     counts = _counts_of(release, h)
-    bound = bound_of_user(max_items_per_user, h.max_items_per_user)
+    bound = h.bound_of_user(max_items_per_user)
     bounds = [] if bound is None else [bound]
     number = max(1, len(release))
     moved = min([number, *bounds])

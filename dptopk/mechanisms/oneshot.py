@@ -173,8 +173,8 @@ def plan_oneshot(
     bound = choice("bound", bound, BOUNDS)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
     scores = scores_over(counts, "oneshot", monotone=monotone, k=k, largest=largest)
-    known = None if scores.histogram is None else scores.histogram.max_items_per_user
-    max_items_per_user = bound_of_user(max_items_per_user, known)
+    bounding = bound_of_user if scores.histogram is None else scores.histogram.bound_of_user
+    max_items_per_user = bounding(max_items_per_user)
     chosen = noise_for(
         noise=noise,
         method=method,

@@ -14,7 +14,6 @@ from dptopk._counts import Head, head_size
 from dptopk._validate import boolean, integer, positive, probability
 from dptopk.accounting.weighted import WeightedNoise, split_noise, weighted_noise
 from dptopk.accounting.weights import GRID, ONE
-from dptopk.domain import bound_of_user
 from dptopk.histogram import Histogram, weighted_histogram
 from dptopk.mechanisms._plan import Plan
 from dptopk.mechanisms._select import exact_field, full_head
@@ -248,7 +247,7 @@ def call_weighted(
     if min_users is not None:
         min_users = integer("min_users", min_users)
     k = _checked_k(k, h.n_items, min_users)
-    user = bound_of_user(max_items_per_user, h.max_items_per_user)
+    user = h.bound_of_user(max_items_per_user)
     release_weights = boolean("release_weights", release_weights)
     return Call(h, k, soft_cap, norm, user, min_users, release_weights)
 

@@ -58,6 +58,7 @@ def read_events(
     format: str | None = None,
     header: bool = True,
     delimiter: str | None = None,
+    distinct: bool = True,
     connection: Any = None,
 ) -> Any:
     """Open files of events as one relation of two columns.
@@ -81,6 +82,8 @@ def read_events(
     delimiter : str, optional
         Of CSV. By default the one (comma, semicolon, tab or bar) under which
         the header has both columns; a comma where there is no header.
+    distinct : bool, default True
+        Whether rows that stand there again may be left out, as they are of streams.
     connection : duckdb.DuckDBPyConnection, optional
         Where to run; a new one from `connect` by default.
 
@@ -114,7 +117,9 @@ def read_events(
     readers: dict[Reader, list[str]] = {}
     for number, path in enumerate(expand(paths)):
         if is_stream(path):
-            reader = of_stream(con, path, form or format_of(path) or "CSV", how, number)
+            reader = of_stream(
+                con, path, form or format_of(path) or "CSV", how, number, distinct=distinct
+            )
         else:
             reader = of_file(con, path, form, how)
         if reader is not None:

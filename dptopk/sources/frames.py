@@ -11,25 +11,22 @@ may quote the row it failed on, so it is replaced, not chained.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dptopk._validate import choice, integer
+from dptopk._validate import integer
 from dptopk.errors import SourceError
 from dptopk.sources.columns import domain_of
-from dptopk.sources.engines import fetch, in_engine, keyed
-from dptopk.sources.files import connect
-from dptopk.sources.labels import Domain, Kind, is_unicode, matched
-from dptopk.sources.paths import literal
+from dptopk.sources.engines import Keyed, fetch, in_engine, keyed
+from dptopk.sources.labels import matched
 from dptopk.sources.plain import NULLS, count_columns, is_plain, two_columns
 from dptopk.sources.progress import working
-from dptopk.sources.weighting import Weighting, with_weights
+from dptopk.sources.queries import pairs_of, top
+from dptopk.sources.rules import RULES, Rules
 
 __all__ = ["Counted", "count_users"]
-
-Nulls = Literal["error", "drop"]
 
 
 class Counted(NamedTuple):
@@ -56,9 +53,7 @@ def count_users(
     item: str,
     domain: Any = None,
     k_bar: int | None = None,
-    max_items_per_user: int | None = None,
-    nulls: Nulls = "error",
-    weighting: Weighting | None = None,
+    rules: Rules = RULES,
     progress: bool | Callable[[], float] = False,
 ) -> Counted:
     """Count the distinct users of each item.
@@ -75,23 +70,13 @@ def count_users(
     domain : sequence of labels, optional
         The items that exist, fixed without looking at the data, and of the
         column's kind. The result follows its order; absent items count 0,
-        items outside it are ignored (before `max_items_per_user` applies).
+        items outside it are ignored (before any bound applies).
     k_bar : int, optional
         Bring only the `k_bar` largest, counts descending, equal counts by item
         ascending. With a `domain` the whole domain comes whatever `k_bar` is.
         Without either, all items come, ascending.
-    max_items_per_user : int, optional
-        Keep at most this many distinct items of each user: those with the
-        smallest hash of (user, item). Which ones are kept depends on nothing
-        but that user's own rows, so a neighbour changes at most this many
-        counts; it may differ from one engine to another. Supported for pandas,
-        Polars, PyArrow, DuckDB and plain containers.
-    nulls : {"error", "drop"}, default "error"
-        What becomes of a row whose user or item is null (NaN, NaT and infinite
-        dates are): it is refused, or left out, whatever other rows hold.
-    weighting : (int, str), optional
-        Soft cap and norm: in place of users sum what each of them adds, by
-        the number of items that is left of theirs (see `dptopk.accounting.weights`).
+    rules : Rules
+        Which rows count, and for how much.
     progress : bool or callable, optional
         Show a progress line on a terminal's stderr when the work is long. A
         callable gives the percentage done (negative: not known).
@@ -113,8 +98,7 @@ def count_users(
         An unsupported frame, a domain without an order, or one of another kind
         than the column.
     ValueError
-        A domain that is empty or holds duplicates or nulls, `k_bar` or
-        `max_items_per_user` < 1.
+        A domain that is empty or holds duplicates or nulls, or `k_bar` < 1.
     ImportError
         narwhals is not installed and the frame needs it.
 
@@ -128,34 +112,32 @@ def count_users(
     """
     if k_bar is not None:
         k_bar = integer("k_bar", k_bar)
-    if max_items_per_user is not None:
-        max_items_per_user = integer("max_items_per_user", max_items_per_user)
     if user == item:
         raise ValueError("user and item must be two different columns")
-    choice("nulls", nulls, ("error", "drop"))
     wanted = None if domain is None else domain_of(domain)
     limit = None if k_bar is None or wanted is not None else k_bar + 1
-    query = None if is_plain(frame) else keyed(frame, user, item)
-    if query is None:
-        with working("Counting", progress):
-            kind, rows = _in_python(frame, user, item, wanted, max_items_per_user, nulls, weighting)
-        if limit is not None:
-            rows = sorted(rows, key=lambda row: -row[1])[:limit]  # stable: ties stay by item
-        keys, counts = [row[0] for row in rows], [row[1] for row in rows]
+    events = None if is_plain(frame) else keyed(frame, user, item)
+    if events is None:
+        users, items = two_columns(frame, user, item)
+        kind = items.kind
     else:
-        kind = query.kinds[1]
-        places = None if wanted is None else matched(wanted, kind, item)
-        only = None if places is None else [key for key in places if key is not None]
-        with working("Counting", progress):
-            keys, counts, bad = in_engine(
-                _count, query.query, only, max_items_per_user, limit, nulls, weighting
-            )
-        if bad and bad[0]:
-            raise SourceError(f"column {(item if bad[0] >= 2 else user)!r} holds nulls; {NULLS}")
-    if wanted is not None:
-        # Keys are exact: to look them up here is the engine's own join.
+        kind = events.kinds[1]
+    # Keys are exact: to look up those of a domain is the engine's own join.
+    places = None if wanted is None else matched(wanted, kind, item)
+    only = None if places is None else [key for key in places if key is not None]
+    with working("Counting", progress):
+        if events is None:
+            rows = count_columns(users, items, names=(user, item), only=only, rules=rules)
+            if limit is not None:
+                rows = sorted(rows, key=lambda row: -row[1])[:limit]  # stable: ties stay by item
+            keys, counts = [row[0] for row in rows], [row[1] for row in rows]
+        else:
+            keys, counts, bad = in_engine(_count, events, only, limit, rules)
+            if bad and bad[0]:
+                column = item if bad[0] >= 2 else user
+                raise SourceError(f"column {column!r} holds nulls; {NULLS}")
+    if wanted is not None and places is not None:
         found = dict(zip(keys, counts, strict=True))
-        places = matched(wanted, kind, item)
         return Counted(_int64([found.get(key, 0) for key in places]), wanted.labels, None)
     labels = [] if kind is None else [kind.label(key) for key in keys]
     if k_bar is None:
@@ -164,135 +146,11 @@ def count_users(
     return Counted(_int64(counts[:k_bar]), labels[:k_bar], next_count)
 
 
-def _in_python(
-    frame: Any,
-    user: str,
-    item: str,
-    wanted: Domain | None,
-    max_items_per_user: int | None,
-    nulls: Nulls,
-    weighting: Weighting | None,
-) -> tuple[Kind | None, list[tuple[Any, int]]]:
-    """Return the kind of the items, and their keys with counts; items ascending."""
-    users, items = two_columns(frame, user, item)
-    only = None if wanted is None else matched(wanted, items.kind, item)
-    rows = count_columns(
-        users,
-        items,
-        names=(user, item),
-        only=only,
-        max_items_per_user=max_items_per_user,
-        nulls=nulls,
-        weighting=weighting,
-    )
-    return items.kind, rows
-
-
 def _count(
-    pairs: Any,
-    only: list[Any] | None,
-    max_items_per_user: int | None,
-    limit: int | None,
-    nulls: Nulls,
-    weighting: Weighting | None,
+    events: Keyed, only: list[Any] | None, limit: int | None, rules: Rules
 ) -> tuple[list[Any], ...]:
-    """Return items, counts and, for each, whether it or a user of it is null.
-
-    One query, so that a lazy source is read once. Nulls sort first: no limit
-    hides them.
-    """
-    import narwhals as nw
-
-    if nulls == "drop":
-        pairs = pairs.filter(nw.col("bad") == 0)
-    if only is not None:
-        pairs = _among(pairs, only)
-    pairs = pairs.unique()
-    if max_items_per_user is not None:
-        nth = nw.col("item").cum_count().over("user", order_by=["hash", "item"])
-        kept = (nw.col("nth") <= max_items_per_user) | (nw.col("bad") > 0)
-        pairs = _hashed(pairs).with_columns(nth=nth).filter(kept)
-    count = nw.len()
-    if weighting is not None:
-        pairs, count = with_weights(pairs, *weighting), nw.col("weight").sum()
-    query = pairs.group_by("item").agg(count.alias("count"), nw.max("bad"))
-    if limit is None:
-        query = query.sort("bad", "item", descending=[True, False])
-    else:
-        query = query.sort("bad", "count", "item", descending=[True, True, False]).head(limit)
-    return fetch(query.select("item", "count", "bad"))
-
-
-def _among(pairs: Any, only: list[Any]) -> Any:
-    """Keep the rows of these items, and those with nulls."""
-    import narwhals as nw
-
-    native, engine = pairs.to_native(), pairs.implementation
-    # What no column of text of these engines holds: they would fail on it.
-    only = [key for key in only if not isinstance(key, str) or is_unicode(key)]
-    if engine.is_duckdb():
-        kept = native.filter(f'"item" IN ({_listed(only, native.types[1])}) OR "bad" > 0')
-        return nw.from_native(kept).lazy()
-    # As the column's own type: of a list an engine would guess one.
-    library = engine.to_native_namespace()
-    if engine.is_pandas():
-        only = library.Series(only, dtype=native["item"].dtype)
-    elif engine.is_polars():
-        only = library.Series(only, dtype=native.collect_schema()["item"])
-    elif engine.is_pyarrow():
-        only = library.chunked_array([library.array(only, native.schema.field("item").type)])
-    wanted = only if isinstance(only, list) else nw.from_native(only, series_only=True)
-    return pairs.filter(nw.col("item").is_in(wanted) | (nw.col("bad") > 0))
-
-
-def _listed(keys: list[Any], dtype: Any) -> str:
-    """Return DuckDB's query of these keys: one text, split and cast.
-
-    As so many literals they would take minutes to plan, and a list of large
-    integers would be one of doubles.
-    """
-    if not keys:
-        return "SELECT NULL WHERE false"
-    texts = list(map(_text, keys))
-    number = 0
-    while any(f"\x1e{number}\x1f" in text for text in texts):
-        number += 1
-    separator = f"\x1e{number}\x1f"  # no end of it begins another
-    whole = literal(separator.join(texts)).replace("\0", "' || chr(0) || '")
-    return f"SELECT CAST(unnest(string_split({whole}, '{separator}')) AS {dtype})"
-
-
-def _text(key: Any) -> str:
-    """Return a text that DuckDB casts to the key."""
-    return "".join(f"\\x{byte:02X}" for byte in key) if isinstance(key, bytes) else str(key)
-
-
-def _hashed(pairs: Any) -> Any:
-    """Add a column `hash` of (user, item), which narwhals has no word for.
-
-    The hash is of the two values alone: ranks or dictionary codes would let
-    one user's rows decide which items another user keeps.
-    """
-    import narwhals as nw
-
-    native, engine = pairs.to_native(), pairs.implementation
-    if engine.is_polars():
-        struct = engine.to_native_namespace().struct
-        return nw.from_native(native.with_columns(struct("user", "item").hash().alias("hash")))
-    if engine.is_pandas():
-        hash_rows = engine.to_native_namespace().util.hash_pandas_object
-        hashes = hash_rows(native[["user", "item"]], index=False)
-        return nw.from_native(native.assign(hash=hashes)).lazy()
-    if engine.is_pyarrow():
-        native = connect().from_arrow(native)
-    elif not engine.is_duckdb():
-        raise SourceError(
-            "max_items_per_user needs pandas, Polars, PyArrow or DuckDB; on other engines "
-            "bound the contributions in your own query"
-        )
-    # Twice: DuckDB joins the two hashes by an xor, under which the items of many
-    # users would come in much the same order.
-    return nw.from_native(native.project('*, hash(hash("user", "item")) AS "hash"'))
+    pairs = pairs_of(events, only, rules)
+    return fetch(top(pairs, limit, weighed=rules.weighting is not None))
 
 
 def _int64(counts: list[int]) -> NDArray[np.int64]:

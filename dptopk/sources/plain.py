@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import heapq
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Mapping
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
 from dptopk.errors import SourceError
+from dptopk.sources.bounds import kept
 from dptopk.sources.columns import column, is_column
 from dptopk.sources.engines import no_column
 from dptopk.sources.labels import Column
-from dptopk.sources.weighting import Weighting, sum_weights
+from dptopk.sources.rules import Rules
+from dptopk.sources.weighting import sum_weights
 
-__all__ = ["count_columns", "is_plain", "two_columns"]
-
-Nulls = str  # "error" or "drop"
+__all__ = ["NULLS", "count_columns", "is_plain", "two_columns"]
 
 
 def is_plain(frame: object) -> bool:
@@ -58,9 +56,7 @@ def count_columns(
     *,
     names: tuple[str, str],
     only: Collection[Any] | None,
-    max_items_per_user: int | None,
-    nulls: Nulls,
-    weighting: Weighting | None = None,
+    rules: Rules,
 ) -> list[tuple[Any, int]]:
     """Count the distinct users of each item, items ascending.
 
@@ -72,13 +68,7 @@ def count_columns(
         What the columns are called in messages.
     only : collection of keys or None
         Items to count; the others are ignored, before any bound.
-    max_items_per_user : int or None
-        Each user keeps at most this many items: those with the smallest
-        BLAKE2b hash of (user, item), which no other user's rows can change.
-    nulls : "error" or "drop"
-        What becomes of a row whose user or item is null.
-    weighting : (int, str) or None
-        Soft cap and norm, to sum weights in place of counting.
+    rules : Rules
 
     Returns
     -------
@@ -89,8 +79,13 @@ def count_columns(
     SourceError
         Nulls, if they are an error.
     """
-    pairs = set(zip(users.keys, items.keys, strict=True))
-    if nulls == "error":
+    rows = zip(users.keys, items.keys, strict=True)
+    pairs: Collection[tuple[Any, Any]]
+    if rules.min_events > 1:
+        pairs = [pair for pair, n in Counter(rows).items() if n >= rules.min_events or None in pair]
+    else:
+        pairs = set(rows)
+    if rules.nulls == "error":
         for name, place in zip(names, (0, 1), strict=True):
             if any(pair[place] is None for pair in pairs):
                 raise SourceError(f"column {name!r} holds nulls; {NULLS}")
@@ -98,29 +93,15 @@ def count_columns(
     if only is not None:
         wanted = set(only)
         pairs = {pair for pair in pairs if pair[1] in wanted}
-    if max_items_per_user is not None:
-        pairs = _bound(pairs, max_items_per_user)
-    if weighting is not None:
-        return sum_weights(pairs, *weighting)
+    if rules.max_items_per_user is not None:
+        kinds = (users.kind, items.kind)
+        pairs = kept(pairs, kinds, rules.max_items_per_user, rules.hash_key)
+    if rules.weighting is not None:
+        return sum_weights(pairs, *rules.weighting)
     return sorted(Counter(item for _, item in pairs).items())
 
 
 NULLS = "drop or fill them first, or leave such rows out: nulls='drop', or --drop-nulls"
-
-
-def _bound(pairs: set[tuple[Any, Any]], most: int) -> set[tuple[Any, Any]]:
-    items_of: defaultdict[Any, list[Any]] = defaultdict(list)
-    for user, item in pairs:
-        items_of[user].append(item)
-    kept: set[tuple[Any, Any]] = set()
-    for user, items in items_of.items():
-
-        def key(item: Any, user: Any = user) -> tuple[bytes, str]:
-            text = repr((user, item))
-            return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), text
-
-        kept.update((user, item) for item in heapq.nsmallest(most, items, key=key))
-    return kept
 
 
 def _sides(frame: Any, user: str, item: str) -> tuple[Any, Any]:

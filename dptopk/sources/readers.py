@@ -204,8 +204,10 @@ def _check_names(how: How, path: str) -> None:
         raise SourceError(f"{path}: columns of JSON go by name")
 
 
-def of_stream(con: Any, path: str, form: str, how: How, number: int) -> Reader | None:
-    """Read a stream, which can be read once only, into a table of its distinct rows."""
+def of_stream(
+    con: Any, path: str, form: str, how: How, number: int, *, distinct: bool
+) -> Reader | None:
+    """Read a stream, which can be read once only, into a table of its rows."""
     if form == "Parquet":
         raise SourceError(f"{path}: Parquet can't be read from a stream; save it to a file first")
     stream = open_stream(path)
@@ -220,7 +222,7 @@ def of_stream(con: Any, path: str, form: str, how: How, number: int) -> Reader |
     function, options, values, first = source
     name = f"dptopk_stream_{number}"
     with fed(stream, first, path) as pipe:
-        rows = f"SELECT DISTINCT {values[0]} AS u, {values[1]} AS i FROM"
+        rows = f"SELECT {'DISTINCT ' * distinct}{values[0]} AS u, {values[1]} AS i FROM"
         query = f"CREATE TEMP TABLE {name} AS {rows} {function}({literal(pipe)}{options})"
         if interruptible(lambda: rows_of(con, query)) is None:
             raise SourceError(f"{path}: not readable as {form}: malformed or not UTF-8")

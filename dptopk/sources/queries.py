@@ -1,0 +1,131 @@
+"""What is asked of an engine: the distinct pairs that count, and the top of their items.
+
+One narwhals query serves every engine. Only what narwhals has no word for is said
+in an engine's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dptopk.sources.bounds import DUCKDB, rank_sql
+from dptopk.sources.engines import Keyed
+from dptopk.sources.files import connect
+from dptopk.sources.labels import is_unicode
+from dptopk.sources.paths import literal
+from dptopk.sources.rules import Rules
+from dptopk.sources.weighting import with_weights
+
+__all__ = ["pairs_of", "top"]
+
+
+def pairs_of(events: Keyed, only: list[Any] | None, rules: Rules) -> Any:
+    """Return the distinct pairs that count, as a lazy query.
+
+    Parameters
+    ----------
+    events : Keyed
+    only : list of keys, or None
+        Items to count; the others are ignored, before any bound.
+    rules : Rules
+
+    Returns
+    -------
+    narwhals.LazyFrame
+        Columns `user`, `item`, `bad`, and `weight` if there is a weighting.
+    """
+    import narwhals as nw
+
+    pairs = events.query
+    if rules.nulls == "drop":
+        pairs = pairs.filter(nw.col("bad") == 0)
+    if only is not None:
+        pairs = _among(pairs, only)
+    if rules.min_events > 1:
+        pairs = pairs.group_by("user", "item", "bad").agg(nw.len().alias("rows"))
+        enough = (nw.col("rows") >= rules.min_events) | (nw.col("bad") > 0)
+        pairs = pairs.filter(enough).drop("rows")
+    else:
+        pairs = pairs.unique()
+    if rules.max_items_per_user is not None:
+        nth = nw.col("item").cum_count().over("user", order_by=["rank", "item"])
+        enough = (nw.col("nth") <= rules.max_items_per_user) | (nw.col("bad") > 0)
+        ranked = _ranked(pairs, events.kinds, rules.hash_key)
+        pairs = ranked.with_columns(nth=nth).filter(enough).drop("nth", "rank")
+    if rules.weighting is not None:
+        pairs = with_weights(pairs, *rules.weighting)
+    return pairs
+
+
+def top(pairs: Any, limit: int | None, *, weighed: bool = False) -> Any:
+    """Return items, counts and, for each, whether it or a user of it is null, as a query.
+
+    One query, so that a lazy source is read once. Nulls sort first: no limit
+    hides them. Without a limit all items come, ascending.
+    """
+    import narwhals as nw
+
+    count = nw.col("weight").sum() if weighed else nw.len()
+    query = pairs.group_by("item").agg(count.alias("count"), nw.max("bad"))
+    if limit is None:
+        query = query.sort("bad", "item", descending=[True, False])
+    else:
+        query = query.sort("bad", "count", "item", descending=[True, True, False]).head(limit)
+    return query.select("item", "count", "bad")
+
+
+def _among(pairs: Any, only: list[Any]) -> Any:
+    """Keep the rows of these items, and those with nulls."""
+    import narwhals as nw
+
+    native, engine = pairs.to_native(), pairs.implementation
+    # What no column of text of these engines holds: they would fail on it.
+    only = [key for key in only if not isinstance(key, str) or is_unicode(key)]
+    if engine.is_duckdb():
+        kept = native.filter(f'"item" IN ({_listed(only, native.types[1])}) OR "bad" > 0')
+        return nw.from_native(kept).lazy()
+    # As the column's own type: of a list an engine would guess one.
+    library = engine.to_native_namespace()
+    if engine.is_pandas():
+        only = library.Series(only, dtype=native["item"].dtype)
+    elif engine.is_polars():
+        only = library.Series(only, dtype=native.collect_schema()["item"])
+    elif engine.is_pyarrow():
+        only = library.chunked_array([library.array(only, native.schema.field("item").type)])
+    wanted = only if isinstance(only, list) else nw.from_native(only, series_only=True)
+    return pairs.filter(nw.col("item").is_in(wanted) | (nw.col("bad") > 0))
+
+
+def _listed(keys: list[Any], dtype: Any) -> str:
+    """Return DuckDB's query of these keys: one text, split and cast.
+
+    As so many literals they would take minutes to plan, and a list of large
+    integers would be one of doubles.
+    """
+    if not keys:
+        return "SELECT NULL WHERE false"
+    texts = list(map(_text, keys))
+    number = 0
+    while any(f"\x1e{number}\x1f" in text for text in texts):
+        number += 1
+    separator = f"\x1e{number}\x1f"  # no end of it begins another
+    whole = literal(separator.join(texts)).replace("\0", "' || chr(0) || '")
+    return f"SELECT CAST(unnest(string_split({whole}, '{separator}')) AS {dtype})"
+
+
+def _text(key: Any) -> str:
+    """Return a text that DuckDB casts to the key."""
+    return "".join(f"\\x{byte:02X}" for byte in key) if isinstance(key, bytes) else str(key)
+
+
+def _ranked(pairs: Any, kinds: Any, hash_key: str) -> Any:
+    """Add a column `rank`; see `dptopk.sources.bounds`.
+
+    Tables in memory go through DuckDB: pandas, Polars and PyArrow have no md5.
+    """
+    import narwhals as nw
+
+    if not pairs.implementation.is_duckdb():
+        pairs = nw.from_native(connect().from_arrow(pairs.collect().to_arrow())).lazy()
+    rank = rank_sql(DUCKDB, kinds, '"user"', '"item"', hash_key)
+    return nw.from_native(pairs.to_native().project(f'*, {rank} AS "rank"')).lazy()
