@@ -273,6 +273,36 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
               double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
               size_t *picked);
 
+/* Rows of scored items, each a race to itself: the heads one after the other. */
+typedef struct dptk_rows {
+    const int64_t *key, *index; /* row i's head is [start[i], start[i + 1]) of these */
+    const int64_t *start;       /* n + 1, not falling */
+    const int64_t *place;       /* n + 1, not falling: row i takes place[i + 1] - place[i] picks */
+    const dptk_column *tail;    /* n: all items of each row; or NULL: the heads are all */
+    size_t n;                   /* at least 1 */
+    int real;                   /* as in dptk_field, of all rows; so is `stop` */
+    int stop;
+    const int64_t *stop_key; /* n, if a stopper runs */
+    const double *stop_offset;
+} dptk_rows;
+
+/* Races number *done to end - 1, one after the other: race j is over row j % n.
+ *
+ *   rng, scale, noise, error_factor, scratch
+ *            as for dptk_race
+ *   rows     the rows; each head in order as for dptk_race
+ *   end      how many races there are from number 0 on
+ *   item     out: the picks of race j from item[(j / n) place[n] + place[j % n]] on; the
+ *            places that are left, where a race has fewer picks, are DPTK_STOP too
+ *   done     in: the first race to run; out: the first one that has not run to its end,
+ *            whose first word is rng->next
+ *
+ * Equivalent: for each race dptk_race, with the words that follow those of the one before.
+ * Returns as dptk_race does, of race number *done.
+ * Cost: that of the races, and of the scratch once. */
+int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scale, int noise,
+                   double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *done);
+
 /* k picks, one after the other: each is the item with the largest score/scale +
  * noise of those not yet picked, with fresh noise for every pick.
  *

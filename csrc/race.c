@@ -55,7 +55,7 @@ typedef struct race {
     int64_t first_tail;           /* their places come after the head's */
     int64_t base;                 /* the key that scores are measured from */
     int64_t round;                /* from 1; pairs of other rounds count as empty */
-    size_t n_blocks, n_runners, n_pairs;
+    size_t n_blocks, n_runners, n_pairs, n_gone;
     dptk_runner won; /* who led when the last pick was made */
 } race;
 
@@ -300,7 +300,7 @@ static int draw_tail(race *r, int64_t *place, int64_t *key)
         item = (int64_t)at;
         if (*key > r->last_key || (*key == r->last_key && item <= r->last_index)) continue;
         *place = r->first_tail + item;
-        if (r->round > 1 && find_gone(r, *place)->round) continue;
+        if (r->n_gone && find_gone(r, *place)->round) continue;
         pair = find(r, r->scratch->pair, r->round, *place);
         if (pair->round != r->round) return store(r, pair, *place, 0);
     }
@@ -361,8 +361,14 @@ static int64_t item_at(const race *r, int64_t place)
     return place < r->first_tail ? r->index[place] : place - r->first_tail;
 }
 
+/* Make all pairs of the map those of round 0. */
+static void clear(dptk_race_scratch *scratch)
+{
+    memset(scratch->pair, 0, 2 * scratch->capacity * sizeof *scratch->pair);
+}
+
 static race race_over(dptk_rng *rng, const dptk_field *field, double scale, int noise,
-                      double error_factor, dptk_race_scratch *scratch)
+                      double error_factor, dptk_race_scratch *scratch, int64_t round)
 {
     race r = {.noise = noise,
               .rng = rng,
@@ -376,45 +382,93 @@ static race race_over(dptk_rng *rng, const dptk_field *field, double scale, int 
               .real = field->real,
               .tail = field->tail,
               .first_tail = (int64_t)field->m,
-              .round = 1};
+              .round = round};
     if (field->m) {
         r.last_key = field->key[field->m - 1];
         r.last_index = field->index[field->m - 1];
     }
     r.base = field->m ? field->key[0] : field->stop_key;
     if (field->tail) r.n_tail = field->tail->n - field->m;
-    memset(scratch->pair, 0, 2 * scratch->capacity * sizeof *scratch->pair); /* round 0 */
     return r;
+}
+
+static int run(race *r, const dptk_field *field, size_t k, int64_t *item, double *value,
+               size_t *picked)
+{
+    int64_t place = 0;
+    int status = start_blocks(r, k);
+    if (status == DPTK_OK && field->stop)
+        status = add_block(r, STOPPER, 1, field->stop_key, field->stop_offset,
+                           field->stop == DPTK_FIXED);
+    *picked = 0;
+    while (status == DPTK_OK && *picked < k && r->n_runners && place != DPTK_STOP) {
+        status = next_pick(r, &place);
+        if (status != DPTK_OK) break;
+        if (value) {
+            value[2 * *picked] = r->won.low;
+            value[2 * *picked + 1] = r->won.high;
+        }
+        item[(*picked)++] = item_at(r, place);
+    }
+    return status;
 }
 
 int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
               double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
               size_t *picked)
 {
-    race r = race_over(rng, field, scale, noise, error_factor, scratch);
-    int64_t place = 0;
-    int status = start_blocks(&r, k);
-    if (status == DPTK_OK && field->stop)
-        status = add_block(&r, STOPPER, 1, field->stop_key, field->stop_offset,
-                           field->stop == DPTK_FIXED);
-    *picked = 0;
-    while (status == DPTK_OK && *picked < k && r.n_runners && place != DPTK_STOP) {
-        status = next_pick(&r, &place);
-        if (status != DPTK_OK) break;
-        if (value) {
-            value[2 * *picked] = r.won.low;
-            value[2 * *picked + 1] = r.won.high;
-        }
-        item[(*picked)++] = item_at(&r, place);
+    race r = race_over(rng, field, scale, noise, error_factor, scratch, 1);
+    clear(scratch);
+    return run(&r, field, k, item, value, picked);
+}
+
+/* The scores of row i. */
+static dptk_field field_of(const dptk_rows *rows, size_t i)
+{
+    const size_t start = (size_t)rows->start[i];
+    dptk_field field = {.key = rows->key + start,
+                        .index = rows->index + start,
+                        .m = (size_t)rows->start[i + 1] - start,
+                        .real = rows->real,
+                        .tail = rows->tail ? &rows->tail[i] : NULL,
+                        .stop = rows->stop};
+    if (rows->stop) {
+        field.stop_key = rows->stop_key[i];
+        field.stop_offset = rows->stop_offset[i];
     }
-    return status;
+    return field;
+}
+
+int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scale, int noise,
+                   double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *done)
+{
+    const size_t first = *done;
+    clear(scratch);
+    for (; *done < end; ++*done) {
+        const size_t i = *done % rows->n, pass = *done / rows->n;
+        const size_t k = (size_t)(rows->place[i + 1] - rows->place[i]);
+        const dptk_field field = field_of(rows, i);
+        const uint64_t *word = rng->next;
+        int64_t *out = item + pass * (size_t)rows->place[rows->n] + rows->place[i];
+        race r = race_over(rng, &field, scale, noise, error_factor, scratch,
+                           (int64_t)(*done - first) + 1);
+        size_t picked = 0;
+        int status = k ? run(&r, &field, k, out, NULL, &picked) : DPTK_OK;
+        if (status != DPTK_OK) {
+            rng->next = word;
+            return status;
+        }
+        while (picked < k) out[picked++] = DPTK_STOP;
+    }
+    return DPTK_OK;
 }
 
 int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                      double error_factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item)
 {
-    race r = race_over(rng, field, scale, noise, error_factor, scratch);
+    race r = race_over(rng, field, scale, noise, error_factor, scratch, 1);
     int64_t *key = left, *index = left + field->m;
+    clear(scratch);
     memcpy(key, field->key, field->m * sizeof *key);
     memcpy(index, field->index, field->m * sizeof *index);
     if (r.n_tail) memset(scratch->gone, 0, 2 * scratch->capacity * sizeof *scratch->gone);
@@ -437,6 +491,7 @@ int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double sc
             r.m--;
         } else {
             *find_gone(&r, place) = (dptk_pair){.key = place, .round = 1};
+            r.n_gone++;
             r.n_tail--;
         }
     }

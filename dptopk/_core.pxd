@@ -93,6 +93,20 @@ cdef extern from "dptk.h" nogil:
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
                   size_t *picked)
+    ctypedef struct dptk_rows:
+        const int64_t *key
+        const int64_t *index
+        const int64_t *start
+        const int64_t *place
+        const dptk_column *tail
+        size_t n
+        int real
+        int stop
+        const int64_t *stop_key
+        const double *stop_offset
+    int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scale, int noise,
+                       double error_factor, dptk_race_scratch *scratch, int64_t *item,
+                       size_t *done)
     int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale,
                          int noise, double error_factor, dptk_race_scratch *scratch,
                          int64_t *left, int64_t *item)

@@ -24,6 +24,7 @@ class Source:
     def extend(self) -> None: ...
     def end(self) -> None: ...
     def consumed(self) -> npt.NDArray[np.uint64]: ...
+    def spawn(self) -> Source: ...
     def fresh(self, count: int) -> npt.NDArray[np.uint64]: ...
     def read(self, count: int) -> npt.NDArray[np.uint64]: ...
 
@@ -80,6 +81,22 @@ def race(
     fresh: bool = False,
     valued: bool = False,
 ) -> Any: ...
+def race_rows(
+    source: Source,
+    key: npt.NDArray[np.int64],
+    index: npt.NDArray[np.int64],
+    start: npt.NDArray[np.int64],
+    place: npt.NDArray[np.int64],
+    scale: float,
+    noise: int,
+    real: bool,
+    stop: int,
+    stop_key: npt.NDArray[np.int64] | None,
+    stop_offset: npt.NDArray[np.float64] | None,
+    item: npt.NDArray[np.int64],
+    done: int,
+    end: int,
+) -> tuple[int, bool]: ...
 
 # ---- discrete.c
 DISCRETE: dict[str, int]

@@ -121,18 +121,29 @@ cdef class Source:
             self.child = np.random.Generator(np.random.PCG64(int.from_bytes(seed, "little")))
         return self.child.integers(0, 2**64, size=count, dtype=np.uint64)
 
-    def read(self, size_t count):
-        """The next words, lengthening the tape as needed: for replays and tests."""
-        words = np.empty(count, dtype=np.uint64)
-        cdef uint64_t[::1] view = words
+    cdef int take(self, uint64_t *words, size_t count) except -1:
+        """Copy the next words, lengthening the tape as needed."""
         cdef size_t i = 0
         while i < count:
             if self.rng.next != self.rng.end:
-                view[i] = self.rng.next[0]
+                words[i] = self.rng.next[0]
                 self.rng.next += 1
                 i += 1
             elif self.rng.refill(self.rng) != DPTK_OK:
                 self.extend()
+        return 0
+
+    def spawn(self):
+        """A source of other words, which the next four words of this one determine."""
+        seed = int.from_bytes(self.read(4).astype("<u8").tobytes(), "little")
+        return GeneratorSource(np.random.Generator(np.random.PCG64(seed)))
+
+    def read(self, size_t count):
+        """The next words, lengthening the tape as needed: for replays and tests."""
+        words = np.empty(count, dtype=np.uint64)
+        cdef uint64_t[::1] view = words
+        if count:
+            self.take(&view[0], count)
         return words
 
 
@@ -249,6 +260,17 @@ cdef class SecureSource(BufferedSource):
             dptk_wipe(<char *>key, 32)
         self.pid = os.getpid()
         self.forks = forks
+
+    def spawn(self):
+        """A secure source whose key is the next four words of this one."""
+        cdef SecureSource child = SecureSource()
+        cdef uint64_t[4] key
+        self.take(key, 4)
+        dptk_chacha_init(&child.chacha, <const uint8_t *>key, child.words,
+                         child.buffer.capacity)
+        dptk_wipe(key, sizeof(key))
+        child.pid, child.forks = self.pid, self.forks
+        return child
 
     cpdef claim(self):
         # begin() sees the forks that Python makes; only the process id, which
@@ -569,6 +591,82 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     raise_nan(status)
     items = items if <Py_ssize_t>picked == k else items[:picked]
     return (items, values[:picked]) if valued else items
+
+
+def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
+              const int64_t[::1] start, const int64_t[::1] place, double scale, int noise,
+              bint real, int stop, const int64_t[::1] stop_key, const double[::1] stop_offset,
+              int64_t[::1] item, size_t done, size_t end):
+    """Return (done, undecided): dptk_race_rows from race `done` on, its picks into `item`.
+
+    If undecided, the next word is the first of race `done`. Words of earlier races are
+    forgotten along the way. `stop_key` and `stop_offset` are None without a stopper.
+    """
+    cdef dptk_rows rows
+    cdef dptk_race_scratch scratch
+    cdef dptk_buffer *buffer = NULL
+    cdef size_t capacity = 256, i, most = 0
+    cdef int64_t nothing = 0
+    cdef double factor = error_factor
+    cdef int status = DPTK_SCRATCH
+    cdef bint keep_gil = (end - done) * 16 < KEEP_GIL
+    rows.n = start.shape[0] - 1
+    rows.key = &key[0] if key.shape[0] else &nothing
+    rows.index = &index[0] if key.shape[0] else &nothing
+    rows.start = &start[0]
+    rows.place = &place[0]
+    rows.tail = NULL
+    rows.real = real
+    rows.stop = stop
+    if stop:
+        rows.stop_key = &stop_key[0]
+        rows.stop_offset = &stop_offset[0]
+    if done == end or item.shape[0] == 0:
+        return end, False
+    if isinstance(source, BufferedSource):
+        buffer = (<BufferedSource>source).buffer
+    for i in range(rows.n):
+        most = max(most, <size_t>min(place[i + 1] - place[i], start[i + 1] - start[i] + 1))
+    while capacity < most + 128:
+        capacity *= 2
+    scratch.block = NULL
+    try:
+        while True:
+            if status == DPTK_SCRATCH:
+                allocate(&scratch, capacity, False)
+                capacity *= 4
+            if keep_gil:
+                status = run_rows(source.rng, buffer, &rows, end, scale, noise, factor, &scratch,
+                                  &item[0], &done)
+            else:
+                with nogil:
+                    status = run_rows(source.rng, buffer, &rows, end, scale, noise, factor,
+                                      &scratch, &item[0], &done)
+            if status == DPTK_TAPE_END:
+                source.extend()
+            elif status != DPTK_SCRATCH:
+                break
+    finally:
+        free(scratch.block)
+    raise_nan(status)
+    return done, status == DPTK_UNDECIDED
+
+
+cdef int run_rows(dptk_rng *rng, dptk_buffer *buffer, const dptk_rows *rows, size_t end,
+                  double scale, int noise, double factor, dptk_race_scratch *scratch,
+                  int64_t *item, size_t *done) noexcept nogil:
+    """Races until the end, or until one needs help from Python; words go when they are read."""
+    cdef size_t before
+    cdef int status
+    while True:
+        before = done[0]
+        status = dptk_race_rows(rng, rows, end, scale, noise, factor, scratch, item, done)
+        if buffer != NULL and done[0] > before:
+            dptk_buffer_begin(buffer)
+        elif status == DPTK_TAPE_END:
+            return status
+        if status != DPTK_TAPE_END:
+            return status
 
 
 cdef int run(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,

@@ -19,7 +19,15 @@ from dptopk.rng import acquire, release
 if TYPE_CHECKING:
     from dptopk.reference.race import Field
 
-__all__ = ["Scores", "full_head", "head_of_scores", "scores_over", "select", "select_from"]
+__all__ = [
+    "Scores",
+    "full_head",
+    "head_of_scores",
+    "replay",
+    "scores_over",
+    "select",
+    "select_from",
+]
 
 
 class Scores(NamedTuple):
@@ -220,13 +228,30 @@ def select_from(
             fresh,
         )
     if picks is None:
-        from dptopk.reference import race as exact  # loads mpmath: seldom needed
-
-        tape = exact.Tape.replay(source)
-        field = exact_field(head, offsets=offsets, stop=stop)
-        replay = exact.race_afresh if fresh else exact.race
-        picks = np.array(replay(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
+        picks = replay(
+            source, head, k=k, scale=scale, noise=noise, offsets=offsets, stop=stop, fresh=fresh
+        )
     return picks
+
+
+def replay(
+    source: _core.Source,
+    head: Head,
+    *,
+    k: int,
+    scale: float | Fraction,
+    noise: str,
+    offsets: np.ndarray | None = None,
+    stop: tuple[int, float] | None = None,
+    fresh: bool = False,
+) -> np.ndarray:
+    """Return what `select_from` does, exactly, by the same words of the source's call."""
+    from dptopk.reference import race as exact  # loads mpmath: seldom needed
+
+    tape = exact.Tape.replay(source)
+    field = exact_field(head, offsets=offsets, stop=stop)
+    run = exact.race_afresh if fresh else exact.race
+    return np.array(run(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
 
 
 class Tail(Sequence[int | float]):
