@@ -21,6 +21,7 @@ INT64_MAX = 2**63 - 1
 
 FileFormat = Literal["csv", "tsv", "parquet", "json"]
 Norm = Literal["l2", "l1"]
+SQLDialect = Literal["postgres", "sqlite", "duckdb"]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -402,41 +403,159 @@ class Histogram:
         [2.707106590270996, 0.7071065902709961]
         """
         from dptopk.sources.frames import count_users
+
+        return cls._counted_by(
+            lambda rules: count_users(
+                frame,
+                user=user,
+                item=item,
+                domain=domain,
+                k_bar=k_bar,
+                rules=rules,
+                progress=progress,
+            ),
+            known_domain=domain is not None,
+            k_bar=k_bar,
+            max_items_per_user=max_items_per_user,
+            soft_cap=soft_cap,
+            norm=norm,
+            nulls=nulls,
+            min_events=min_events,
+            hash_key=hash_key,
+            bounded_by_nature=bounded_by_nature,
+        )
+
+    @classmethod
+    def from_sql(
+        cls,
+        connection: Any,
+        query_or_table: str | Sequence[str],
+        *,
+        user: str,
+        item: str,
+        dialect: SQLDialect | None = None,
+        domain: Any = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
+        nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
+        progress: bool | Callable[[], float] = False,
+    ) -> Histogram:
+        """Count the distinct users of each item in a table or query of a database.
+
+        The database counts, by one statement that ``dptopk sql`` prints; with a
+        `k_bar` no more than k_bar + 1 rows come back. Nothing is written, and the
+        connection's transaction and autocommit stay as they were.
+
+        Parameters
+        ----------
+        connection : connection of the DB-API or of ADBC
+            Open: of psycopg, psycopg2, sqlite3, duckdb, ... One at a time may use it.
+        query_or_table : str or sequence of str
+            A table's name, whose parts dots separate, or the sequence of its parts,
+            spelt exactly so; or the text of one query (which needs
+            ``pip install 'dptopk[sql]'``).
+        user, item : str
+            Names of its columns, spelt exactly so. The types in the database say
+            what kinds of labels they hold, whatever the rows are; those that
+            `from_events` does not take are refused. Text is compared byte by byte,
+            whatever the collation.
+        dialect : {"postgres", "sqlite", "duckdb"}, optional
+            What SQL to speak; needed only where the driver is one for many databases.
+        domain, k_bar, max_items_per_user, soft_cap, norm, nulls, min_events
+            As in `from_events`.
+        hash_key, bounded_by_nature, progress
+            As in `from_events`.
+
+        Returns
+        -------
+        Histogram
+
+        Raises
+        ------
+        ImportError
+            If it is a query and sqlglot is not installed.
+        SourceError
+            As in `from_events`; and if the database refuses the query or fails at
+            it. The database's own message is left out, as it may quote data.
+        TypeError, ValueError
+            As in `from_events`; and if this is no connection, its dialect can't be
+            told, or the query is none or more than one.
+
+        Examples
+        --------
+        >>> import sqlite3
+        >>> import dptopk as dp
+        >>> con = sqlite3.connect(":memory:")
+        >>> _ = con.execute("CREATE TABLE visits (who INTEGER, page TEXT)")
+        >>> _ = con.execute("INSERT INTO visits VALUES (1, 'home'), (2, 'home'), (2, 'jobs')")
+        >>> dp.Histogram.from_sql(con, "visits", user="who", item="page", k_bar=1000)
+        Histogram(unknown domain, k_bar=1000)
+        """
+        from dptopk.sources.databases import count_in_database
+
+        return cls._counted_by(
+            lambda rules: count_in_database(
+                connection,
+                query_or_table,
+                user=user,
+                item=item,
+                dialect=dialect,
+                domain=domain,
+                k_bar=k_bar,
+                rules=rules,
+                progress=progress,
+            ),
+            known_domain=domain is not None,
+            k_bar=k_bar,
+            max_items_per_user=max_items_per_user,
+            soft_cap=soft_cap,
+            norm=norm,
+            nulls=nulls,
+            min_events=min_events,
+            hash_key=hash_key,
+            bounded_by_nature=bounded_by_nature,
+        )
+
+    @classmethod
+    def _counted_by(
+        cls,
+        count: Callable[[Any], Any],
+        *,
+        known_domain: bool,
+        k_bar: int | None,
+        max_items_per_user: int | None,
+        soft_cap: int | None,
+        norm: Norm,
+        bounded_by_nature: bool,
+        **rest: Any,
+    ) -> Histogram:
+        """Build from what an engine counts by the rules that it is handed."""
         from dptopk.sources.rules import rules_of
 
         weighting = None if soft_cap is None else checked_weighting(soft_cap, norm)
         if weighting is not None and k_bar is not None:
             raise ValueError("k_bar goes with no soft cap: weighted needs all items")
-        rules = rules_of(
-            nulls=nulls,
-            min_events=min_events,
-            max_items_per_user=max_items_per_user,
-            hash_key=hash_key,
-            weighting=weighting,
-        )
+        rules = rules_of(max_items_per_user=max_items_per_user, weighting=weighting, **rest)
         max_items_per_user = rules.max_items_per_user
         if boolean("bounded_by_nature", bounded_by_nature):
             if max_items_per_user is None:
                 raise ValueError("bounded_by_nature goes with max_items_per_user")
             rules = rules._replace(max_items_per_user=None)
-        counted = count_users(
-            frame,
-            user=user,
-            item=item,
-            domain=domain,
-            k_bar=k_bar,
-            rules=rules,
-            progress=progress,
-        )
+        counted = count(rules)
         if weighting is not None:
             h = cls.__new__(cls)._of_weights(
                 counted.counts,
                 labels=labels_array(counted.labels, len(counted.counts)),
-                known_domain=domain is not None,
+                known_domain=known_domain,
                 max_items_per_user=max_items_per_user,
                 weighting=weighting,
             )
-        elif domain is None and k_bar is not None:
+        elif not known_domain and k_bar is not None:
             h = cls.truncated(
                 counted.counts,
                 counted.labels,
@@ -448,7 +567,7 @@ class Histogram:
             h = cls._of_column(
                 counted.counts,
                 counted.labels,
-                known_domain=domain is not None,
+                known_domain=known_domain,
                 k_bar=k_bar,
                 max_items_per_user=max_items_per_user,
             )

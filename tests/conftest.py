@@ -48,3 +48,18 @@ def levels():
     before = _core.simd_get()
     yield each()
     _core.simd_set(before)
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory):
+    """How libpq reaches a PostgreSQL server of this run's own; skips where there is none."""
+    import postgres
+
+    pytest.importorskip("psycopg", reason="PostgreSQL is not tested: no psycopg")
+    binaries = postgres.find_binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL is not tested: no server here; Debian's package is postgresql")
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with postgres.server(binaries, shared) as folder:
+        yield f"host={folder} user=dptopk dbname=postgres"

@@ -16,7 +16,19 @@ from dptopk.errors import SourceError
 from dptopk.sources import labels
 from dptopk.sources.labels import Kind
 
-__all__ = ["ACCEPTED", "Keyed", "duckdb_kind", "fetch", "find", "in_engine", "keyed", "no_column"]
+__all__ = [
+    "ACCEPTED",
+    "DUCKDB_KEYS",
+    "Keyed",
+    "duckdb_kind",
+    "fetch",
+    "find",
+    "form_of",
+    "in_engine",
+    "keyed",
+    "no_column",
+    "no_labels",
+]
 
 ACCEPTED = (
     "pandas, Polars (eager or lazy), PyArrow and other tables that narwhals takes, DuckDB "
@@ -237,7 +249,7 @@ def _kind_of(name: str, dtype: Any, native: Any) -> Kind | None:
             return kind
     if dtype == nw.Unknown and str(_native_type(native, name)) in ("Null", "null"):
         return None
-    raise _no_labels(name, dtype)
+    raise no_labels(name, dtype)
 
 
 def _range(name: str) -> tuple[int, int]:
@@ -264,7 +276,8 @@ def _native_type(native: Any, name: str) -> Any:
     return getattr(native, "dtypes", {}).get(name)
 
 
-def _no_labels(name: str, dtype: Any) -> SourceError:
+def no_labels(name: str, dtype: Any) -> SourceError:
+    """Return the error for a column of a type that holds no labels."""
     return SourceError(
         f"column {name!r} is of type {dtype}, which holds no labels: they must be "
         f"{labels.ALLOWED}; cast it to text or integers"
@@ -324,7 +337,7 @@ _DUCKDB = {
 # become nulls. It compares text by the
 # connection's collation, under which the rows would decide which of two equal
 # labels is shown: hence the bytes' own order.
-_DUCKDB_KEYS = {
+DUCKDB_KEYS = {
     "text": "CAST({} AS VARCHAR) COLLATE C",
     "uuid": "CAST({} AS VARCHAR) COLLATE C",
     "float": "CAST({} AS DOUBLE) + 0.0",
@@ -347,12 +360,13 @@ def duckdb_kind(name: str, dtype: str) -> Kind | None:
         return labels.DECIMAL._replace(limits=(digits, scale))
     if dtype not in _DUCKDB:
         # No more of a nested type than its head: an enum's values are data.
-        raise _no_labels(name, dtype if dtype.isidentifier() else "nested or custom")
+        raise no_labels(name, dtype if dtype.isidentifier() else "nested or custom")
     return _DUCKDB[dtype]
 
 
-def _form_of(kind: Kind) -> str:
-    return f"{kind.name} in ns" if f"{kind.name} in {kind.unit}" in _DUCKDB_KEYS else kind.name
+def form_of(kind: Kind) -> str:
+    """Return the name under which `DUCKDB_KEYS` has a kind, or one alike."""
+    return f"{kind.name} in ns" if f"{kind.name} in {kind.unit}" in DUCKDB_KEYS else kind.name
 
 
 def _of_relation(relation: Any, user: str, item: str) -> Keyed:
@@ -367,7 +381,7 @@ def _of_relation(relation: Any, user: str, item: str) -> Keyed:
     )
     columns = []
     for place, kind in zip(places, (of_user, of_item), strict=True):
-        form = "0" if kind is None else _DUCKDB_KEYS.get(_form_of(kind), "{}")
+        form = "0" if kind is None else DUCKDB_KEYS.get(form_of(kind), "{}")
         key, column = form.format(f"#{place + 1}"), f"#{place + 1}"
         null = f"{column} IS NULL OR {key} IS NULL"
         if kind is not None and kind.name == "float":

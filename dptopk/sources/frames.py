@@ -20,13 +20,13 @@ from dptopk._validate import integer
 from dptopk.errors import SourceError
 from dptopk.sources.columns import domain_of
 from dptopk.sources.engines import Keyed, fetch, in_engine, keyed
-from dptopk.sources.labels import matched
+from dptopk.sources.labels import Domain, Kind, matched
 from dptopk.sources.plain import NULLS, count_columns, is_plain, two_columns
 from dptopk.sources.progress import working
 from dptopk.sources.queries import pairs_of, top
 from dptopk.sources.rules import RULES, Rules
 
-__all__ = ["Counted", "count_users"]
+__all__ = ["Counted", "count_users", "counted_of"]
 
 
 class Counted(NamedTuple):
@@ -136,6 +136,21 @@ def count_users(
             if bad and bad[0]:
                 column = item if bad[0] >= 2 else user
                 raise SourceError(f"column {column!r} holds nulls; {NULLS}")
+    return counted_of(keys, counts, kind, wanted, places, k_bar)
+
+
+def counted_of(
+    keys: list[Any],
+    counts: list[int],
+    kind: Kind | None,
+    wanted: Domain | None,
+    places: list[Any] | None,
+    k_bar: int | None,
+) -> Counted:
+    """Return what an engine gave: keys of this kind, cut at most to `k_bar` + 1.
+
+    With a domain in the order of its labels, whose keys `places` are.
+    """
     if wanted is not None and places is not None:
         found = dict(zip(keys, counts, strict=True))
         return Counted(_int64([found.get(key, 0) for key in places]), wanted.labels, None)

@@ -16,7 +16,7 @@ from dptopk.sources.paths import literal
 from dptopk.sources.rules import Rules
 from dptopk.sources.weighting import with_weights
 
-__all__ = ["pairs_of", "top"]
+__all__ = ["listed", "pairs_of", "top"]
 
 
 def pairs_of(events: Keyed, only: list[Any] | None, rules: Rules) -> Any:
@@ -82,7 +82,7 @@ def _among(pairs: Any, only: list[Any]) -> Any:
     # What no column of text of these engines holds: they would fail on it.
     only = [key for key in only if not isinstance(key, str) or is_unicode(key)]
     if engine.is_duckdb():
-        kept = native.filter(f'"item" IN ({_listed(only, native.types[1])}) OR "bad" > 0')
+        kept = native.filter(f'"item" IN ({listed(only, native.types[1])}) OR "bad" > 0')
         return nw.from_native(kept).lazy()
     # As the column's own type: of a list an engine would guess one.
     library = engine.to_native_namespace()
@@ -96,7 +96,7 @@ def _among(pairs: Any, only: list[Any]) -> Any:
     return pairs.filter(nw.col("item").is_in(wanted) | (nw.col("bad") > 0))
 
 
-def _listed(keys: list[Any], dtype: Any) -> str:
+def listed(keys: list[Any], dtype: Any) -> str:
     """Return DuckDB's query of these keys: one text, split and cast.
 
     As so many literals they would take minutes to plan, and a list of large

@@ -44,3 +44,5 @@ session.limited_domain(H, k="all")  # refused
 dp.accounting.gaussian_sigma(1.0, 1e-6)  # refused
 dp.accounting.total_epsilon(0.1, 10, 1e-6, method="zcpd")  # refused
 dp.nonsense  # refused
+dp.Histogram.from_sql(None, "visits", user="who", item="page", dialect="mysql")  # refused
+dp.Histogram.from_sql(None, "visits", user="who")  # refused

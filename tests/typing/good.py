@@ -1,5 +1,6 @@
 """What a type checker must let pass: the door in all its forms."""
 
+import sqlite3
 from collections.abc import Sequence
 from typing import assert_type
 
@@ -48,3 +49,9 @@ dp.accounting.gaussian_sigma(epsilon=1.0, delta=1e-6)
 def of_a_sequence(counts: Sequence[int]) -> dp.Release:
     """Any sequence of integers will do."""
     return dp.peel(counts, k=1, epsilon=1.0)
+
+
+def from_a_database(connection: sqlite3.Connection) -> dp.Histogram:
+    """A table by its name or its parts, or a query."""
+    dp.Histogram.from_sql(connection, ["main", "visits"], user="who", item="page", norm="l1")
+    return dp.Histogram.from_sql(connection, "visits", user="who", item="page", dialect="sqlite")

@@ -1,0 +1,344 @@
+"""Distinct users per item, counted by a database over a connection that the user opened.
+
+First the database is asked for the types of the two columns, without a row; then one
+statement (`dptopk.sources.statements`) reads and counts. A database's own errors may quote
+rows, so none comes through, but for its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from decimal import Decimal
+from typing import Any
+
+from dptopk._validate import choice, integer
+from dptopk.errors import SourceError
+from dptopk.sources.columns import domain_of
+from dptopk.sources.dialects import kind_of, unpacked
+from dptopk.sources.engines import find
+from dptopk.sources.frames import Counted, counted_of
+from dptopk.sources.labels import Kind, matched
+from dptopk.sources.plain import NULLS
+from dptopk.sources.progress import working
+from dptopk.sources.rules import RULES, Rules
+from dptopk.sources.statements import NULL_ITEM, NULL_USER, Source, counting, source_of
+
+__all__ = ["RUN", "count_in_database", "dialect_of"]
+
+#: Dialects whose databases can be asked; others only by hand.
+RUN = ("postgres", "sqlite", "duckdb")
+_MODULES = {
+    "psycopg": "postgres",
+    "psycopg2": "postgres",
+    "pg8000": "postgres",
+    "sqlite3": "sqlite",
+    "duckdb": "duckdb",
+    "_duckdb": "duckdb",
+}
+
+
+def dialect_of(connection: Any, dialect: Any = None) -> str:
+    """Return the dialect of a connection: as given, or where its driver leaves no doubt.
+
+    Raises
+    ------
+    TypeError
+        No connection of the DB-API.
+    ValueError
+        A dialect that can't be asked, or none given and the driver is for several.
+    """
+    name = type(connection).__name__
+    if not callable(getattr(connection, "cursor", None)) or name.startswith("Async"):
+        hint = ""
+        if hasattr(connection, "exec_driver_sql"):  # SQLAlchemy's
+            hint = "; give its connection.connection.dbapi_connection"
+        raise TypeError(f"connection must be one of the DB-API (PEP 249), got {name}{hint}")
+    if dialect is not None:
+        return choice("dialect", dialect, RUN)
+    known = _MODULES.get(type(connection).__module__.split(".")[0])
+    if known is None and hasattr(connection, "adbc_get_info"):
+        with suppress(Exception):
+            known = str(connection.adbc_get_info().get("vendor_name", "")).lower()
+            known = "postgres" if known == "postgresql" else known
+    if known not in RUN:
+        raise ValueError(
+            f"which SQL this connection ({type(connection).__module__}.{name}) speaks is not "
+            f"known: say dialect= one of {', '.join(map(repr, RUN))}"
+        )
+    return known
+
+
+def count_in_database(
+    connection: Any,
+    query_or_table: str | Sequence[str],
+    *,
+    user: str,
+    item: str,
+    dialect: str | None = None,
+    domain: Any = None,
+    k_bar: int | None = None,
+    rules: Rules = RULES,
+    progress: bool | Callable[[], float] = False,
+) -> Counted:
+    """Count the distinct users of each item of a table or query of a database.
+
+    Parameters and errors are those of `dptopk.Histogram.from_sql`.
+
+    Examples
+    --------
+    >>> import sqlite3
+    >>> con = sqlite3.connect(":memory:")
+    >>> _ = con.execute("CREATE TABLE visits (who INTEGER, page TEXT)")
+    >>> _ = con.execute("INSERT INTO visits VALUES (1, 'a'), (1, 'b'), (2, 'a'), (2, 'a')")
+    >>> count_in_database(con, "visits", user="who", item="page", k_bar=1)
+    Counted(counts=array([2]), labels=['a'], next_count=1)
+    """
+    known = dialect_of(connection, dialect)
+    if k_bar is not None:
+        k_bar = integer("k_bar", k_bar)
+    wanted = None if domain is None else domain_of(domain)
+    source = source_of(known, query_or_table, user, item)
+    limit = None if k_bar is None or wanted is not None else k_bar + 1
+    with working("Counting", progress), _asked(connection, known) as database:
+        kinds = _kinds(database, source)
+        places = None if wanted is None else matched(wanted, kinds[1], item)
+        only = None if places is None else [key for key in places if key is not None]
+        rows = database.rows(counting(source, kinds, rules, only=only, limit=limit))
+    if rows and len(rows[0]) > 2 and rows[0][2]:
+        _refuse(int(rows[0][2]), user, item)
+    keys, counts = _guarded(_read, kinds[1], rows)
+    return counted_of(keys, counts, kinds[1], wanted, places, k_bar)
+
+
+def _refuse(code: int, user: str, item: str) -> None:
+    """Raise the error for rows that the statement refused."""
+    for code_of_null, column in ((NULL_USER, user), (NULL_ITEM, item)):
+        if code & code_of_null:
+            raise SourceError(f"column {column!r} holds nulls; {NULLS}")
+    column = item if code & (NULL_ITEM * 4) else user
+    raise SourceError(_MIXED.format(repr(column), ""))
+
+
+_MIXED = "column {} holds labels of mixed kinds{}; make them all of one kind"
+
+
+def _read(kind: Kind | None, rows: list[tuple[Any, ...]]) -> tuple[list[Any], list[int]]:
+    return [_key(kind, row[0]) for row in rows], [int(row[1]) for row in rows]
+
+
+def _key(kind: Kind | None, shown: Any) -> Any:
+    """Return the key of a label in the form in which it came."""
+    if kind is None or shown is None:
+        return shown
+    if kind.name == "text":
+        return _decoded(shown)
+    if kind.name == "float":
+        return (unpacked(shown) if isinstance(shown, str) else float(shown)) + 0.0
+    if kind.name == "decimal":
+        return Decimal(shown)
+    return bytes(shown) if kind.name == "bytes" else shown
+
+
+def _decoded(text: str | bytes) -> str:
+    """Return a text, of a connection that may decode none."""
+    return text.decode() if isinstance(text, bytes) else text
+
+
+# ---- asking
+
+
+class _Database:
+    """A cursor, whose errors hold no data."""
+
+    def __init__(self, cursor: Any):
+        self.cursor = cursor
+
+    def do(self, statement: str) -> None:
+        _guarded(self.cursor.execute, statement)
+
+    def rows(self, statement: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, whatever the connection makes of rows."""
+        self.do(statement)
+        rows = _guarded(self.cursor.fetchall)
+        return [tuple(row.values() if isinstance(row, Mapping) else row) for row in rows]
+
+    def names(self, query: str) -> list[str]:
+        """Return the names of a query's columns."""
+        self.do(query)
+        names = [column[0] for column in self.cursor.description]
+        _guarded(self.cursor.fetchall)
+        return names
+
+
+def _guarded(work: Callable[..., Any], *args: Any) -> Any:
+    """Call `work`; replace a database's error, which may quote data, by one that does not."""
+    try:
+        return work(*args)
+    except Exception as error:
+        kind = type(error).__name__
+        interrupted = isinstance(error, RuntimeError) and "interrupted" in str(error).lower()
+    if interrupted:  # DuckDB's word for Ctrl-C
+        raise KeyboardInterrupt
+    # Raised out here, so that not even __context__ holds the database's message.
+    raise SourceError(
+        f"the database refused the query or failed at it ({kind}); its own message may quote "
+        "data and is left out: run the query by itself to see it"
+    )
+
+
+@contextmanager
+def _asked(connection: Any, dialect: str) -> Iterator[_Database]:
+    """Give a database to ask, and leave the connection as it was."""
+    if type(connection).__module__.split(".")[0] in ("duckdb", "_duckdb"):
+        # A cursor of DuckDB's would not see temporary and registered tables.
+        yield _Database(connection)
+        return
+    cursor = _guarded(connection.cursor)
+    try:
+        database = _Database(cursor)
+        with _SURROUNDED.get(dialect, _plainly)(connection, database):
+            yield database
+    finally:
+        with suppress(Exception):
+            cursor.close()
+
+
+@contextmanager
+def _read_only(connection: Any, database: _Database) -> Iterator[None]:
+    """Run the body in a transaction, or in a part of the user's, that is rolled back.
+
+    An error would otherwise leave the user's transaction unusable, and a connection
+    without autocommit inside a transaction.
+    """
+    start, undo = _transaction(connection, database)
+    try:
+        if start:
+            database.do(start)
+        yield
+    finally:
+        try:
+            for step in undo:
+                database.do(step)
+        except SourceError:  # of ADBC, after an error: what was to be saved is lost
+            undo = []
+        if not undo and start:
+            with suppress(SourceError):
+                _guarded(connection.rollback)
+
+
+def _transaction(connection: Any, database: _Database) -> tuple[str, list[str]]:
+    """Return what makes it read-only, and what undoes it: nothing for the driver's rollback."""
+    status = getattr(getattr(connection, "info", None), "transaction_status", None)
+    if status == 0:  # psycopg, which says that none is open
+        if connection.autocommit:
+            return "BEGIN READ ONLY", ["ROLLBACK"]
+        return "SET TRANSACTION READ ONLY", []  # the driver begins by itself
+    try:
+        database.do("SAVEPOINT dptopk")
+    except SourceError:  # autocommit, or a transaction that has failed already
+        return "", []
+    undo = ["ROLLBACK TO SAVEPOINT dptopk", "RELEASE SAVEPOINT dptopk"]
+    return "SET LOCAL transaction_read_only = on", undo
+
+
+@contextmanager
+def _plainly(connection: Any, database: _Database) -> Iterator[None]:
+    yield
+
+
+@contextmanager
+def _with_md5(connection: Any, database: _Database) -> Iterator[None]:
+    """Lend SQLite the function that it has not, in which items are ranked."""
+    create = getattr(connection, "create_function", None)
+    if create is None:  # not of Python's sqlite3: it fails where it is needed
+        yield
+        return
+    create("dptopk_md5", 1, _md5, deterministic=True)
+    try:
+        yield
+    finally:
+        create("dptopk_md5", 1, None)
+
+
+def _md5(text: str | None) -> str | None:
+    if text is None:
+        return None
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+_SURROUNDED = {"postgres": _read_only, "sqlite": _with_md5}
+
+
+# ---- types
+
+
+def _kinds(database: _Database, source: Source) -> tuple[Kind | None, Kind | None]:
+    """Return the kinds of the two columns, by their types."""
+    types = _TYPES[source.dialect](database, source)
+    user, item = (
+        None if dtype is None else kind_of(source.dialect, name, dtype)
+        for name, dtype in zip((source.user, source.item), types, strict=True)
+    )
+    return user, item
+
+
+def _postgres_types(database: _Database, source: Source) -> list[str]:
+    names = database.names(f"SELECT * FROM {source.text} AS source LIMIT 0")
+    for column in (source.user, source.item):
+        find(names, column)
+    types = (
+        f"CAST(pg_typeof((SELECT {column} FROM {source.text} AS source LIMIT 0)) AS text) AS {name}"
+        for name, column in zip("ui", source.columns, strict=True)
+    )
+    query = f"SELECT {', '.join(types)}, getdatabaseencoding() AS encoding"
+    *found, encoding = database.rows(query)[0]
+    if encoding != "UTF8" and not set(_TEXTS).isdisjoint(found):
+        raise SourceError(
+            f"the database's encoding is {encoding}, and its text has another order of bytes "
+            "and other hashes than that of UTF8 databases"
+        )
+    return found
+
+
+_TEXTS = ("text", "character varying", "character")
+
+
+def _sqlite_types(database: _Database, source: Source) -> list[str | None]:
+    """Return the one type that all values of each column have."""
+    names = database.names(f"SELECT * FROM {source.text} AS source LIMIT 0")
+    _check_case([re.sub(r":\d+$", "", name) for name in names], source)
+    columns = zip("ui", source.columns, strict=True)
+    types = ", ".join(f"typeof({column}) AS {name}" for name, column in columns)
+    rows = database.rows(f"SELECT DISTINCT {types} FROM {source.text} AS source")
+    found: list[str | None] = []
+    for place, name in enumerate((source.user, source.item)):
+        there = sorted({_decoded(row[place]) for row in rows} - {"null"})
+        if len(there) > 1:
+            kinds = ", ".join(sorted(str(kind_of("sqlite", name, dtype)) for dtype in there))
+            raise SourceError(_MIXED.format(repr(name), f" ({kinds})"))
+        found.append(there[0] if there else None)
+    return found
+
+
+def _duckdb_types(database: _Database, source: Source) -> list[str]:
+    rows = database.rows(f"DESCRIBE {source.text}")
+    names = [row[0] for row in rows]
+    _check_case(names, source)
+    return [rows[names.index(column)][1] for column in (source.user, source.item)]
+
+
+def _check_case(names: list[str], source: Source) -> None:
+    """See to it that each column is there, and none that this database takes for the same."""
+    for column in (source.user, source.item):
+        find(names, column)
+        find([column if name.lower() == column.lower() else name for name in names], column)
+
+
+_TYPES: dict[str, Callable[[_Database, Source], list[Any]]] = {
+    "postgres": _postgres_types,
+    "sqlite": _sqlite_types,
+    "duckdb": _duckdb_types,
+}

@@ -1,0 +1,345 @@
+"""The statement that has a database count: distinct users per item, in one query.
+
+`dptopk sql` prints it, `Histogram.from_sql` runs it. Each rule is a step of its own, in
+the order of `dptopk.sources.rules`, and only rows of the result leave the database.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from dptopk.accounting.weights import ONE
+from dptopk.sources.bounds import rank_sql
+from dptopk.sources.dialects import DIALECTS, Dialect, name_of, packed, storage, text_literal
+from dptopk.sources.engines import form_of
+from dptopk.sources.labels import Kind
+from dptopk.sources.queries import listed
+from dptopk.sources.rules import Rules
+
+__all__ = ["OTHER_TYPE", "Source", "counting", "source_of"]
+
+#: What stands in the column `refused`, added up: a user is null, an item is, and in
+#: SQLite that one of them has another type than its column.
+NULL_USER, NULL_ITEM, OTHER_TYPE = 1, 2, 4
+
+_Kinds = tuple[Kind | None, Kind | None]
+
+
+class Source(NamedTuple):
+    """Where rows come from, and how the two columns are named there.
+
+    Attributes
+    ----------
+    dialect : str
+    text : str
+        What stands behind FROM.
+    user, item : str
+        Names of columns.
+    """
+
+    dialect: str
+    text: str
+    user: str
+    item: str
+
+    @property
+    def columns(self) -> tuple[str, str]:
+        """The two columns in SQL."""
+        names = (name_of(DIALECTS[self.dialect], name) for name in (self.user, self.item))
+        user, item = (f"source.{name}" for name in names)
+        return user, item
+
+
+def source_of(dialect: str, query_or_table: str | Sequence[str], user: str, item: str) -> Source:
+    """Return a table, or a query that the user wrote, as a source.
+
+    A table's name has no white space and no bracket, and dots part it; as a sequence of its
+    parts it may have any. All else is a query.
+
+    Raises
+    ------
+    ImportError
+        It is a query, and sqlglot is not installed.
+    TypeError, ValueError
+        Neither a name nor one query.
+
+    Examples
+    --------
+    >>> print(source_of("postgres", "shop.visits", "who", "what").text)
+    "shop"."visits"
+    >>> print(source_of("postgres", "SELECT 1 AS a, 2 AS b;  -- all", "a", "b").text)
+    (
+    SELECT 1 AS a, 2 AS b
+    )
+    """
+    for column, name in (("user", user), ("item", item)):
+        if not isinstance(name, str):
+            raise TypeError(f"{column} must be the name of a column, got {type(name).__name__}")
+    if user == item:
+        raise ValueError("user and item must be two different columns")
+    if isinstance(query_or_table, str):
+        if any(c.isspace() or c in "();" for c in query_or_table):
+            query = _one_query(dialect, query_or_table)
+            return Source(dialect, f"(\n{query}\n)", user, item)
+        parts = query_or_table.split(".")
+    elif isinstance(query_or_table, Sequence) and not isinstance(query_or_table, bytes):
+        parts = list(query_or_table)
+    else:
+        raise TypeError(
+            "query_or_table must be the text of a query, the name of a table or a sequence of "
+            f"its parts, got {type(query_or_table).__name__}"
+        )
+    if not parts or not all(isinstance(part, str) and part for part in parts):
+        raise ValueError("the name of a table must not be empty")
+    return Source(dialect, name_of(DIALECTS[dialect], *parts), user, item)
+
+
+def _one_query(dialect: str, text: str) -> str:
+    """Return the query without what follows its end."""
+    try:
+        import sqlglot
+        from sqlglot.errors import SqlglotError
+        from sqlglot.tokens import TokenType
+    except ImportError:
+        raise ImportError(
+            "a query of your own is checked by sqlglot: pip install 'dptopk[sql]'; "
+            "the name of a table needs none"
+        ) from None
+    try:
+        tokens = sqlglot.tokenize(text, read=dialect)
+    except SqlglotError:
+        tokens = None
+    if tokens is None:
+        raise ValueError("the query can't be read: a quote or a comment has no end")
+    while tokens and tokens[-1].token_type == TokenType.SEMICOLON:
+        tokens.pop()
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if token.token_type == TokenType.SEMICOLON:
+            raise ValueError("the query must be one statement, and a ; parts it")
+        if depth < 0:
+            break
+    if depth:
+        raise ValueError("the brackets of the query don't match")
+    if not tokens:
+        raise ValueError("the query is empty")
+    return text[: tokens[-1].end + 1].strip()
+
+
+# ---- the whole
+
+
+def counting(
+    source: Source,
+    kinds: _Kinds,
+    rules: Rules,
+    *,
+    only: Sequence[Any] | None = None,
+    limit: int | None = None,
+) -> str:
+    """Return the statement: items, what they count, and whether rows had to be refused.
+
+    Parameters
+    ----------
+    source : Source
+    kinds : pair of Kind or None
+        Of users and items.
+    rules : Rules
+    only : sequence of keys, optional
+        Items to count; the others are ignored, before any bound.
+    limit : int, optional
+        How many rows are to come: those of the largest counts, then of the first items.
+        Without it all come, by item.
+
+    Returns
+    -------
+    str
+        Its rows are `item`, `users` (`weights` under a soft cap) and, unless no row can
+        be refused, `refused`: 0, or the sum of the codes above. Those that are not 0
+        come first.
+    """
+    dialect = DIALECTS[source.dialect]
+    wrong = _wrong(dialect, kinds, rules)
+    refused = ["refused"] if wrong else []
+    steps = [("events", _events(dialect, source, kinds))]
+    steps.append(("pairs", _pairs(dialect, kinds, rules, wrong, only)))
+    if rules.max_items_per_user is not None:
+        steps += _bounded(dialect, kinds, rules, refused)
+    if rules.weighting is not None:
+        steps += _weighed(dialect, *rules.weighting, steps[-1][0], refused)
+    total = "count(*)" if rules.weighting is None else "sum(weight)"
+    name = "users" if rules.weighting is None else "weights"
+    columns = [
+        f"{_shown(dialect, kinds[1])} AS item",
+        f"CAST({total} AS {dialect.integer}) AS {name}",
+    ]
+    order = ["i"] if limit is None else [f"{total} DESC", "i"]
+    if wrong:
+        columns.append("max(refused) AS refused")
+        order.insert(0, "max(refused) DESC")
+    lines = [
+        "WITH " + ",\n".join(f"{_name(step)} AS (\n{text}\n)" for step, text in steps),
+        f"SELECT {', '.join(columns)}",
+        f"FROM {_name(steps[-1][0])}",
+        "GROUP BY i",
+        f"ORDER BY {', '.join(order)}",
+    ]
+    if limit is not None:
+        lines.append(f"LIMIT {limit}")
+    return "\n".join(lines)
+
+
+def _name(step: str) -> str:
+    """Return a name that no table of the user's query has."""
+    return f"dptopk_{step}"
+
+
+def _select(columns: Sequence[str], source: str, *rest: str) -> str:
+    lines = [f"SELECT {', '.join(columns)}", f"FROM {source}", *rest]
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def _shown(dialect: Dialect, kind: Kind | None) -> str:
+    return dialect.shown.get(kind.name if kind else "", "{}").format("i")
+
+
+# ---- its steps
+
+
+def _events(dialect: Dialect, source: Source, kinds: _Kinds) -> str:
+    forms = [dialect.keys.get(form_of(kind), "{}") if kind else "{}" for kind in kinds]
+    keys = [form.format(column) for form, column in zip(forms, source.columns, strict=True)]
+    # As it was written: it may have texts of several lines.
+    return f"  SELECT\n    {keys[0]} AS u,\n    {keys[1]} AS i\n  FROM {source.text} AS source"
+
+
+def _wrong(dialect: Dialect, kinds: _Kinds, rules: Rules) -> list[tuple[str, int]]:
+    """Return what rows are refused for, each with its code."""
+    wrong = []
+    for kind, key, code in zip(kinds, "ui", (NULL_USER, NULL_ITEM), strict=True):
+        if rules.nulls == "error":
+            wrong.append((f"{key} IS NULL", code))
+        if dialect.other and kind is not None:
+            wrong.append((dialect.other.format(key, storage(kind)), code * OTHER_TYPE))
+    return wrong
+
+
+def _pairs(
+    dialect: Dialect,
+    kinds: _Kinds,
+    rules: Rules,
+    wrong: list[tuple[str, int]],
+    only: Sequence[Any] | None,
+) -> str:
+    """Return distinct pairs, or those of enough rows; refused ones always."""
+    tests = [test for test, _ in wrong]
+    code = " + ".join(f"CASE WHEN {test} THEN {code} ELSE 0 END" for test, code in wrong)
+    columns = ["u", "i"] + [f"max({code}) AS refused"] * bool(wrong)
+    where = []
+    if rules.nulls == "drop":
+        where.append("u IS NOT NULL AND i IS NOT NULL")
+    if only is not None:
+        where.append("(" + " OR ".join([_among(dialect, kinds[1], only), *tests]) + ")")
+    rest = ["WHERE " + " AND ".join(where)] if where else []
+    rest.append("GROUP BY u, i")
+    if rules.min_events > 1:
+        enough = [f"count(*) >= {rules.min_events}"] + [f"max({code}) > 0"] * bool(wrong)
+        rest.append("HAVING " + " OR ".join(enough))
+    return _select(columns, _name("events"), *rest)
+
+
+def _bounded(
+    dialect: Dialect, kinds: _Kinds, rules: Rules, refused: list[str]
+) -> list[tuple[str, str]]:
+    """Return the steps that keep so many items of each user; see `dptopk.sources.bounds`."""
+    columns = ["u", "i", *refused]
+    rank = rank_sql(dialect.words, kinds, "u", "i", rules.hash_key)
+    nth = f"row_number() OVER (PARTITION BY u ORDER BY {rank}, i) AS nth"
+    kept = " OR ".join([f"nth <= {rules.max_items_per_user}"] + ["refused > 0"] * bool(refused))
+    return [
+        ("ranked", _select([*columns, nth], _name("pairs"))),
+        ("kept", _select(columns, _name("ranked"), f"WHERE {kept}")),
+    ]
+
+
+def _weighed(
+    dialect: Dialect, soft_cap: int, norm: str, source: str, refused: list[str]
+) -> list[tuple[str, str]]:
+    """Return the steps that give each pair its weight; see `dptopk.sources.weighting`."""
+    bound = ONE * ONE * soft_cap if norm == "l2" else ONE * soft_cap
+    ratio = f"CAST({bound} AS {dialect.double}) / items"
+    guess = f"CAST(round({f'sqrt({ratio})' if norm == 'l2' else ratio}) AS {dialect.integer})"
+    power = "{0} * {0} * items" if norm == "l2" else "{0} * items"
+    weight = (
+        f"CASE WHEN items <= {soft_cap} THEN {ONE} "
+        f"WHEN {power.format('(guess + 1)')} <= {bound} THEN guess + 1 "
+        f"WHEN {power.format('guess')} > {bound} THEN guess - 1 ELSE guess END"
+    )
+    columns = ["i", *refused]
+    items = "count(*) OVER (PARTITION BY u) AS items"
+    return [
+        ("counted", _select([*columns, items], _name(source))),
+        ("guessed", _select([*columns, "items", f"{guess} AS guess"], _name("counted"))),
+        ("weighed", _select([*columns, f"{weight} AS weight"], _name("guessed"))),
+    ]
+
+
+# ---- a domain
+
+
+def _among(dialect: Dialect, kind: Kind | None, only: Sequence[Any]) -> str:
+    """Return the test whether an item is one of these."""
+    if not only or kind is None:
+        return "1 = 0"
+    if dialect is DIALECTS["duckdb"]:  # which takes minutes to plan so many values
+        return f"i IN ({listed(list(only), _duckdb_type(kind))})"
+    values = ", ".join(f"({_literal(dialect, kind, key)})" for key in only)
+    return f"{_shown(dialect, kind)} IN (VALUES {values})"
+
+
+def _duckdb_type(kind: Kind) -> str:
+    """Return a type of keys of this kind, wide enough for all."""
+    if kind.name == "decimal":
+        return "DECIMAL({}, {})".format(*kind.limits or ())
+    if kind.name == "integer":
+        return "UHUGEINT" if kind.limits and kind.limits[0] == 0 else "HUGEINT"
+    return _DUCKDB_TYPES.get(kind.name, "BIGINT")
+
+
+_DUCKDB_TYPES = {
+    "text": "VARCHAR",
+    "uuid": "VARCHAR",
+    "float": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "bytes": "BLOB",
+}
+
+
+def _literal(dialect: Dialect, kind: Kind, key: Any) -> str:
+    """Return a key as it is shown."""
+    if isinstance(key, str):
+        return text_literal(dialect, key)
+    if isinstance(key, bytes):
+        return dialect.bytes_of_hex.format(key.hex())
+    if isinstance(key, Decimal):
+        return f"'{key:f}'"
+    if not isinstance(key, float):
+        return str(key).upper()
+    return f"'{packed(key)}'" if kind.name in dialect.shown else _exact(dialect, key)
+
+
+def _exact(dialect: Dialect, value: float) -> str:
+    """Return a float by exact steps: SQLite is not sure of the last digit when it reads one."""
+    if math.isinf(value):
+        return "9e999" if value > 0 else "-9e999"
+    fraction, exponent = math.frexp(value)
+    text, exponent = f"CAST({int(fraction * 2**53)} AS {dialect.double})", exponent - 53
+    while exponent:
+        step = min(abs(exponent), 62)
+        text += f" {'*' if exponent > 0 else '/'} {2**step}"
+        exponent -= step if exponent > 0 else -step
+    return text
