@@ -35,7 +35,7 @@ from dptopk.framework import (
     restricted_oneshot,
     restricted_permute_and_flip,
 )
-from dptopk.histogram import Histogram
+from dptopk.histogram import Histogram, Histograms
 from dptopk.mechanisms.canonical import canonical
 from dptopk.mechanisms.gamma import gamma
 from dptopk.mechanisms.joint import count_sets, joint
@@ -52,6 +52,7 @@ from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stab
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.mechanisms.weighted import weighted
 from dptopk.release import Cost, CountsNoise, Release
+from dptopk.releases import Releases
 from dptopk.rng import SeededRng
 from dptopk.verification.verify import verify
 
@@ -75,6 +76,7 @@ __all__ = [
     "ExhaustedError",
     "Filter",
     "Histogram",
+    "Histograms",
     "Ledger",
     "LedgerConflictError",
     "LedgerError",
@@ -82,6 +84,7 @@ __all__ = [
     "MechanismError",
     "RandomnessError",
     "Release",
+    "Releases",
     "SeededRng",
     "Session",
     "SourceError",

@@ -234,6 +234,24 @@ class Release:
         state["parameters"]["k"] = k
         return Release(**state)
 
+    def at_cost(self, cost: Cost) -> Release:
+        """Return the same release as part of a whole that costs this."""
+        return Release(**{**self.__getstate__(), "cost": cost})
+
+    def with_counts(
+        self, counts: np.ndarray, noise: CountsNoise, *, cost: Cost, private: bool, **more: Any
+    ) -> Release:
+        """Return the same release with noisy counts, and more parameters; it then costs this."""
+        state = self.__getstate__()
+        state["parameters"].update(more)
+        changed = {
+            "counts": counts,
+            "counts_noise": noise,
+            "cost": cost,
+            "private": self.private and private,
+        }
+        return Release(**{**state, **changed})
+
     def intervals(self, confidence: float = 0.95) -> np.ndarray:
         """Return confidence intervals of the true counts, where noisy ones were released.
 
@@ -330,7 +348,7 @@ class Release:
             "parameters": dict(self.parameters),
         }
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
         """Return what stands in a table: the rank if there is one, the item, its noisy count."""
         columns: dict[str, list[Any]] = {}
         if self.ordered:
@@ -370,10 +388,10 @@ class Release:
         ValueError
             If `backend` is none of these.
         """
-        return frame(self._columns(), choice("backend", backend, BACKENDS))
+        return frame(self.columns(), choice("backend", backend, BACKENDS))
 
     def _repr_html_(self) -> str:
-        return table(self._columns(), caption(self, self.complete, "stopped by BOT"))
+        return table(self.columns(), caption(self, self.complete, "stopped by BOT"))
 
     def __repr__(self) -> str:
         names = [repr(item) for item in self.items[:10]]

@@ -21,7 +21,7 @@ LAYERS = [
     ["reference"],
     ["discrete"],
     ["release"],
-    ["answers"],
+    ["answers", "releases"],
     ["mechanisms"],
     ["metrics"],
     ["framework", "ranking"],

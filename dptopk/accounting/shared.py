@@ -21,7 +21,7 @@ LEAST, MOST = 2.0**-50, 2.0**50
 
 
 def shared_scales(
-    *, epsilon: float, delta: float, counts: int, moved: int | None = None
+    *, epsilon: float, delta: float, counts: int, moved: int | None = None, groups: int = 1
 ) -> tuple[float, float]:
     """Return standard deviations that are (epsilon, delta)-DP: each count's own, and the shared.
 
@@ -33,6 +33,8 @@ def shared_scales(
         How many there are, n >= 1.
     moved : int, optional
         How many of them one user moves at most; by default all.
+    groups : int
+        In how many such groups of counts, each with a shared noise of its own.
 
     Returns
     -------
@@ -49,7 +51,7 @@ def shared_scales(
     moved = counts if moved is None else min(moved, counts)
     sigma = Fraction(gaussian_sigma(epsilon=epsilon, delta=delta))
     beta = Fraction(_best_beta(counts, moved))
-    own = max(LEAST, root_up(sigma**2 * longest_move(beta, moved)))
+    own = max(LEAST, root_up(sigma**2 * groups * longest_move(beta, moved)))
     shared = root_up(Fraction(own) ** 2 * beta / (1 - counts * beta))
     if not max(own, shared) <= MOST:
         raise ValueError("epsilon is too small: the noise scale is past 2**50")

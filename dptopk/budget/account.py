@@ -15,18 +15,22 @@ from dptopk.budget.record import check_labels, decode, encode
 from dptopk.budget.schema import FLOATS, TERMS
 from dptopk.budget.terms import Remaining, Terms
 from dptopk.errors import BudgetError, LedgerConflictError, UnknownBudgetError
-from dptopk.histogram import Histogram
+from dptopk.histogram import Histogram, Histograms
 from dptopk.release import Release
+from dptopk.releases import Releases
 
 __all__ = [
     "Account",
     "LedgerAccount",
     "ProcessAccount",
+    "Released",
     "balance_in",
     "check",
     "now",
     "terms_in",
 ]
+
+Released: TypeAlias = Release | Releases
 
 #: What runs a transaction of SQLite, begun by this word, and commits it.
 Transaction: TypeAlias = Callable[[str], AbstractContextManager[sqlite3.Connection]]
@@ -38,18 +42,18 @@ class Account(Protocol):
     def remaining(self) -> Remaining:
         """Return what is left, less what calls under way have reserved."""
 
-    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
+    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Return the release of an earlier request, if this is one."""
 
-    def check_labels(self, h: Histogram) -> None:
+    def check_labels(self, h: Histogram | Histograms) -> None:
         """Raise TypeError if labels can't be recorded with what they were released for."""
 
     def reserve(
         self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
-    ) -> int | Release:
+    ) -> int | Released:
         """Charge, or raise BudgetError; a Release if the request has been answered before."""
 
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Release) -> None:
+    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> None:
         """Keep as much of the charge as `outcomes`, and record what it was for."""
 
 
@@ -70,11 +74,11 @@ class ProcessAccount(Account):
         with self._lock:
             return Remaining(self._outcomes, self._calls)
 
-    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
+    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Refuse: nothing is recorded here."""
         raise ValueError("request_id needs a session that is bound to a Ledger")
 
-    def check_labels(self, h: Histogram) -> None:
+    def check_labels(self, h: Histogram | Histograms) -> None:
         """Take any labels: nothing is recorded here."""
 
     def reserve(
@@ -94,7 +98,7 @@ class ProcessAccount(Account):
             self._reserved[self._tickets] = outcomes
             return self._tickets
 
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Release) -> None:
+    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> None:
         """Give back what was reserved and did not come."""
         with self._lock:
             self._outcomes += self._reserved.pop(ticket) - outcomes
@@ -116,7 +120,7 @@ class LedgerAccount(Account):
     def __init__(self, transaction: Transaction, name: str):
         self._transaction, self._name = transaction, name
 
-    def check_labels(self, h: Histogram) -> None:
+    def check_labels(self, h: Histogram | Histograms) -> None:
         """Refuse labels that can't be recorded."""
         check_labels(h)
 
@@ -125,14 +129,14 @@ class LedgerAccount(Account):
         with self._transaction("BEGIN") as db:
             return balance_in(db, self._name)
 
-    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Release | None:
+    def recorded(self, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Return the release of an earlier request, None if it is new."""
         with self._transaction("BEGIN") as db:
             return _recorded(db, self._name, request_id, _text(call))
 
     def reserve(
         self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
-    ) -> int | Release:
+    ) -> int | Released:
         """Charge what a call may cost, on disk."""
         name, text = self._name, _text(call)
         with self._transaction("BEGIN IMMEDIATE") as db:
@@ -153,7 +157,7 @@ class LedgerAccount(Account):
             assert row.lastrowid is not None
             return row.lastrowid
 
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Release) -> None:
+    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> None:
         """Record the release and give back what it did not cost, on disk."""
         text = encode(released)
         with self._transaction("BEGIN IMMEDIATE") as db:
@@ -184,7 +188,7 @@ def balance_in(db: sqlite3.Connection, name: str) -> Remaining:
     return Remaining(*row)
 
 
-def _recorded(db: sqlite3.Connection, name: str, request_id: str, call: str) -> Release | None:
+def _recorded(db: sqlite3.Connection, name: str, request_id: str, call: str) -> Released | None:
     row = db.execute(
         "SELECT call, released FROM reservations LEFT JOIN releases ON reservation = id "
         "WHERE name = ? AND request_id = ?",

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from dptopk._types import KBar
 from dptopk._validate import boolean, choice, integer, positive
 from dptopk.histogram import Counts
-from dptopk.mechanisms._plan import Steps, steps_of
+from dptopk.mechanisms._plan import Steps, method_for_groups, steps_of
 from dptopk.release import Release
 from dptopk.rng import Rng
 
@@ -66,9 +66,10 @@ class Calls:
 
     def _run(
         self, call: dict[str, Any], counts: Counts, rng: Rng | None, request_id: str | None
-    ) -> Release:
+    ) -> Any:
         raise NotImplementedError
 
+    @method_for_groups
     def limited_domain(
         self,
         counts: Counts,
@@ -83,7 +84,7 @@ class Calls:
 
         Parameters
         ----------
-        counts : Histogram or array of integers, shape (d,)
+        counts : Histogram, Histograms or array of integers, shape (d,)
             Users per item, of a known or an unknown domain.
         k : int or "rest"
             How many items at most; "rest": as many as the session can still
@@ -124,6 +125,7 @@ class Calls:
         call = call_of("limited_domain", k=k, k_bar=k_bar, max_items_per_user=max_items_per_user)
         return self._run(call, counts, rng, request_id)
 
+    @method_for_groups
     def peel(
         self,
         counts: Counts,
@@ -173,6 +175,7 @@ class Calls:
         call = call_of("peel", k=k, sensitivity=sensitivity, monotone=monotone)
         return self._run(call, counts, rng, request_id)
 
+    @method_for_groups
     def joint(
         self,
         counts: Counts,
@@ -226,6 +229,7 @@ class Calls:
         )
         return self._run(call, counts, rng, request_id)
 
+    @method_for_groups
     def canonical(
         self,
         counts: Counts,
@@ -269,6 +273,7 @@ class Calls:
         call = call_of("canonical", k=integer("k", k), sensitivity=sensitivity, monotone=monotone)
         return self._run(call, counts, rng, request_id)
 
+    @method_for_groups
     def noisy_max(
         self,
         counts: Counts,

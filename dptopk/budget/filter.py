@@ -34,7 +34,7 @@ from dptopk.budget.total import Left, Total
 from dptopk.errors import BudgetError
 from dptopk.mechanisms._plan import Steps
 from dptopk.mechanisms.weighted import Call
-from dptopk.release import Cost, Release
+from dptopk.release import Cost
 from dptopk.rng import Rng, check_rng
 from dptopk.rounding import below, down
 
@@ -206,7 +206,7 @@ class Filter(FilterCalls):
 
     def _run(
         self, steps: Steps, epsilon_step: float | Exact, delta: Fraction, rng: Rng | None
-    ) -> Release:
+    ) -> Any:
         """Check, charge, draw, give back: in this order."""
         positive("epsilon_step", epsilon_step)
         step = exact(epsilon_step)
@@ -221,9 +221,7 @@ class Filter(FilterCalls):
             self._left += (steps.most - steps.taken(released)) * each
         return released
 
-    def _run_weighted(
-        self, call: Call, price: Fraction, delta: Fraction, rng: Rng | None
-    ) -> Release:
+    def _run_weighted(self, call: Call, price: Fraction, delta: Fraction, rng: Rng | None) -> Any:
         """Check, charge, draw: in this order."""
         if self._pure and call.norm == "l2":
             raise ValueError("Gaussian noise needs a filter that counts in rho")

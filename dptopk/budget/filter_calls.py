@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal, overload
 
 from dptopk._types import KBar
 from dptopk._validate import positive, probability
 from dptopk.budget.exact import Exact, exact
-from dptopk.histogram import Counts, Histogram
-from dptopk.mechanisms._plan import Steps
+from dptopk.histogram import Counts, Histogram, Histograms
+from dptopk.mechanisms._plan import Steps, method_for_groups
 from dptopk.mechanisms.canonical import steps_canonical
 from dptopk.mechanisms.joint import steps_joint
 from dptopk.mechanisms.limited_domain import steps_limited_domain
@@ -17,6 +17,7 @@ from dptopk.mechanisms.noisy_max import steps_noisy_max
 from dptopk.mechanisms.peel import steps_peel
 from dptopk.mechanisms.weighted import Call, call_weighted
 from dptopk.release import Release
+from dptopk.releases import Releases
 from dptopk.rng import Rng
 
 __all__ = ["FilterCalls"]
@@ -27,14 +28,13 @@ class FilterCalls:
 
     def _run(
         self, steps: Steps, epsilon_step: float | Exact, delta: Fraction, rng: Rng | None
-    ) -> Release:
+    ) -> Any:
         raise NotImplementedError
 
-    def _run_weighted(
-        self, call: Call, price: Fraction, delta: Fraction, rng: Rng | None
-    ) -> Release:
+    def _run_weighted(self, call: Call, price: Fraction, delta: Fraction, rng: Rng | None) -> Any:
         raise NotImplementedError
 
+    @method_for_groups
     def limited_domain(
         self,
         counts: Counts,
@@ -78,6 +78,7 @@ class FilterCalls:
         )
         return self._run(steps, epsilon_step, exact(delta_threshold), rng)
 
+    @method_for_groups
     def peel(
         self,
         counts: Counts,
@@ -112,6 +113,7 @@ class FilterCalls:
         steps = steps_peel(counts, k=k, sensitivity=sensitivity, monotone=monotone)
         return self._run(steps, epsilon_step, Fraction(0), rng)
 
+    @method_for_groups
     def joint(
         self,
         counts: Counts,
@@ -147,6 +149,7 @@ class FilterCalls:
         steps = steps_joint(counts, k=k, output=output, sensitivity=sensitivity, monotone=monotone)
         return self._run(steps, epsilon_step, Fraction(0), rng)
 
+    @method_for_groups
     def canonical(
         self,
         counts: Counts,
@@ -181,6 +184,7 @@ class FilterCalls:
         steps = steps_canonical(counts, k=k, sensitivity=sensitivity, monotone=monotone)
         return self._run(steps, epsilon_step, Fraction(0), rng)
 
+    @method_for_groups
     def noisy_max(
         self,
         counts: Counts,
@@ -217,6 +221,7 @@ class FilterCalls:
         steps = steps_noisy_max(counts, largest=largest, sensitivity=sensitivity, monotone=monotone)
         return self._run(steps, epsilon_step, Fraction(0), rng)
 
+    @overload
     def weighted(
         self,
         h: Histogram,
@@ -229,7 +234,36 @@ class FilterCalls:
         max_items_per_user: int | None = None,
         release_weights: bool = False,
         rng: Rng | None = None,
-    ) -> Release:
+    ) -> Release: ...
+
+    @overload
+    def weighted(
+        self,
+        h: Histograms,
+        *,
+        k: int | None = None,
+        rho: float | Exact | None = None,
+        epsilon: float | Exact | None = None,
+        delta_threshold: float | Exact = 0.0,
+        min_users: int | None = None,
+        max_items_per_user: int | None = None,
+        release_weights: bool = False,
+        rng: Rng | None = None,
+    ) -> Releases: ...
+
+    def weighted(
+        self,
+        h: Histogram | Histograms,
+        *,
+        k: int | None = None,
+        rho: float | Exact | None = None,
+        epsilon: float | Exact | None = None,
+        delta_threshold: float | Exact = 0.0,
+        min_users: int | None = None,
+        max_items_per_user: int | None = None,
+        release_weights: bool = False,
+        rng: Rng | None = None,
+    ) -> Release | Releases:
         """Pick the items of most weight, where people with many items count less for each.
 
         Parameters

@@ -37,6 +37,7 @@ from dptopk.errors import (
     LedgerUnavailableError,
 )
 from dptopk.release import Release
+from dptopk.releases import Releases
 
 __all__ = ["Budget", "Entry", "Ledger"]
 
@@ -74,7 +75,7 @@ class Entry(NamedTuple):
         What it was charged: of a call without a release, what it might have cost.
     calls : int
         How many calls it was charged.
-    release : Release or None
+    release : Release, Releases or None
         What was released; None if it is being drawn or was lost.
     """
 
@@ -83,7 +84,7 @@ class Entry(NamedTuple):
     call: dict[str, Any]
     outcomes: int
     calls: int
-    release: Release | None
+    release: Release | Releases | None
 
 
 class Ledger:

@@ -1,4 +1,4 @@
-"""A Release as a line of ASCII JSON, and back again with its types."""
+"""A Release, or Releases, as a line of ASCII JSON, and back again with its types."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dptopk.histogram import Histogram
+from dptopk.histogram import Histogram, Histograms
 from dptopk.release import Cost, CountsNoise, Release
+from dptopk.releases import Releases
 
 __all__ = ["check_labels", "decode", "encode"]
 
@@ -53,7 +54,7 @@ _PLAIN = (bool, int, str, type(None))
 _NUMPY = "biufUSmM"  # kinds of scalars
 
 
-def check_labels(h: Histogram) -> None:
+def check_labels(h: Histogram | Histograms) -> None:
     """Raise TypeError if labels are of a type that can't be recorded, before they are picked.
 
     All labels of a known domain are looked at, also those that truncation left out:
@@ -104,9 +105,22 @@ def _unpack(value: Any) -> Any:
     return _KINDS[kind][2](inner)
 
 
-def encode(release: Release) -> str:
-    """Return a release as JSON."""
+def encode(release: Release | Releases) -> str:
+    """Return a release, or the releases of many groups, as JSON."""
+    if isinstance(release, Release):
+        return json.dumps(_state(release), allow_nan=False)
     state = {
+        "groups": [_pack(group) for group in release],
+        "releases": [_state(one) for one in release.values()],
+        "cost": list(release.cost),
+        "mechanism": release.mechanism,
+        "private": bool(release.private),
+    }
+    return json.dumps(state, allow_nan=False)
+
+
+def _state(release: Release) -> dict[str, Any]:
+    return {
         "indices": None if release.indices is None else release.indices.tolist(),
         "labels": None if release.labels is None else [_pack(v) for v in release.labels],
         "counts": None if release.counts is None else release.counts.tolist(),
@@ -120,12 +134,23 @@ def encode(release: Release) -> str:
         "private": bool(release.private),
         "parameters": {name: _pack(value) for name, value in release.parameters.items()},
     }
-    return json.dumps(state, allow_nan=False)
 
 
-def decode(text: str) -> Release:
-    """Return the release that `encode` was given."""
+def decode(text: str) -> Release | Releases:
+    """Return what `encode` was given."""
     state = json.loads(text)
+    if "groups" not in state:
+        return _release(state)
+    return Releases(
+        [_unpack(group) for group in state["groups"]],
+        [_release(one) for one in state["releases"]],
+        cost=Cost(*state["cost"]),
+        mechanism=state["mechanism"],
+        private=state["private"],
+    )
+
+
+def _release(state: dict[str, Any]) -> Release:
     return Release(
         indices=None if state["indices"] is None else np.array(state["indices"], np.int64),
         labels=None if state["labels"] is None else tuple(map(_unpack, state["labels"])),

@@ -18,7 +18,7 @@ from dptopk.errors import BudgetError
 from dptopk.histogram import Counts
 from dptopk.mechanisms._plan import Steps
 from dptopk.mechanisms.table import refused_by_session
-from dptopk.release import Cost, Release
+from dptopk.release import Cost
 from dptopk.rng import Rng, check_rng
 from dptopk.rounding import up
 
@@ -184,7 +184,7 @@ class Session(Calls):
 
     def _run(
         self, call: dict[str, Any], counts: Counts, rng: Rng | None, request_id: str | None
-    ) -> Release:
+    ) -> Any:
         """Check, charge, draw, settle: in this order."""
         account, terms = self._account, self._terms
         if request_id is not None:
@@ -207,7 +207,7 @@ class Session(Calls):
                 if least.most > left.outcomes or least.thresholds > left.calls:
                     raise
                 # Another call took some of it in between: what is the rest now?
-        if isinstance(ticket, Release):
+        if not isinstance(ticket, int):
             return ticket
         released = plan.draw(rng)
         account.settle(ticket, steps.taken(released), steps.thresholds, released)

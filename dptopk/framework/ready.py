@@ -7,8 +7,8 @@ from typing import Any, Literal
 from dptopk._types import Bound
 from dptopk._validate import positive
 from dptopk.framework.restrict import Options, plan_restricted
-from dptopk.histogram import Counts, as_histogram
-from dptopk.mechanisms._plan import Plan
+from dptopk.histogram import Counts, Histograms, as_histogram
+from dptopk.mechanisms._plan import Plan, for_groups
 from dptopk.release import Release
 from dptopk.rng import Rng
 from dptopk.rounding import difference_down
@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 
+@for_groups
 def restricted_gumbel(
     counts: Counts,
     *,
@@ -83,6 +84,7 @@ def plan_restricted_gumbel(counts: Counts, **more: Any) -> Plan:
     return plan_restricted("peel", counts, **more)
 
 
+@for_groups
 def restricted_oneshot(
     counts: Counts,
     *,
@@ -152,6 +154,7 @@ def plan_restricted_oneshot(
     return plan_restricted("oneshot", counts, options=options, bound=bound, **more)
 
 
+@for_groups
 def restricted_canonical(
     counts: Counts,
     *,
@@ -206,6 +209,7 @@ def plan_restricted_canonical(counts: Counts, **more: Any) -> Plan:
     return plan_restricted("canonical", counts, **more)
 
 
+@for_groups
 def restricted_permute_and_flip(
     counts: Counts,
     *,
@@ -259,6 +263,7 @@ def plan_restricted_permute_and_flip(counts: Counts, **more: Any) -> Plan:
     return plan_restricted("permute_and_flip", counts, **more)
 
 
+@for_groups
 def restricted_normal(
     counts: Counts,
     *,
@@ -337,7 +342,8 @@ def plan_restricted_normal(
     **more: Any,
 ) -> Plan:
     """Check a call of `restricted_normal`; arguments as there."""
-    user = as_histogram(counts).bound_of_user(max_items_per_user)
+    h = counts if isinstance(counts, Histograms) else as_histogram(counts)
+    user = h.bound_of_user(max_items_per_user)
     if mechanism_epsilon is None and user is not None:
         epsilon = positive("epsilon", epsilon)
         mechanism_epsilon = difference_down(epsilon, epsilon * min(4 / user, 0.5))

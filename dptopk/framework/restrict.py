@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import BOUNDS, stability_threshold
 from dptopk.domain import k_bar_of, restricted_k_bar
 from dptopk.framework.wrapped import FUNCTIONS, OURS, by_gumbel, by_ours, by_yours, in_random_order
-from dptopk.histogram import Counts, Histogram, as_histogram
-from dptopk.mechanisms._calibrate import scale_of
-from dptopk.mechanisms._plan import Plan
+from dptopk.histogram import Counts, Histogram, Histograms, as_histogram
+from dptopk.mechanisms._calibrate import scale_of, share_of
+from dptopk.mechanisms._plan import Plan, plans_by_group
 from dptopk.mechanisms._threshold import threshold_tests
 from dptopk.release import Cost, Release
+from dptopk.releases import Releases
 from dptopk.rng import Rng
 from dptopk.rounding import difference_down
 
@@ -55,6 +56,7 @@ def default_split(k: int, epsilon: float, delta: float) -> float:
     return difference_down(epsilon, tests)
 
 
+@overload
 def restricted(
     mechanism: Literal["peel", "oneshot", "permute_and_flip", "canonical", "normal"]
     | Callable[..., Any],
@@ -70,7 +72,44 @@ def restricted(
     ordered: bool = True,
     bound: Bound = "exact",
     rng: Rng | None = None,
-) -> Release:
+) -> Release: ...
+
+
+@overload
+def restricted(
+    mechanism: Literal["peel", "oneshot", "permute_and_flip", "canonical", "normal"]
+    | Callable[..., Any],
+    counts: Histograms,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    mechanism_epsilon: float | None = None,
+    mechanism_delta: float | None = None,
+    options: Options | None = None,
+    ordered: bool = True,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
+) -> Releases: ...
+
+
+def restricted(
+    mechanism: Literal["peel", "oneshot", "permute_and_flip", "canonical", "normal"]
+    | Callable[..., Any],
+    counts: Counts | Histograms,
+    *,
+    k: int,
+    epsilon: float,
+    delta: float,
+    k_bar: int | None = None,
+    mechanism_epsilon: float | None = None,
+    mechanism_delta: float | None = None,
+    options: Options | None = None,
+    ordered: bool = True,
+    bound: Bound = "exact",
+    rng: Rng | None = None,
+) -> Release | Releases:
     """Let a mechanism pick k of the k_bar most frequent items; the domain may be unknown.
 
     The mechanism sees the k_bar largest counts as if they were a known domain.
@@ -85,7 +124,7 @@ def restricted(
         One of our mechanisms by name ("peel", "oneshot", "permute_and_flip",
         "canonical", "normal") or function, or a callable of yours ``(Histogram, k) -> picks``:
         see Notes.
-    counts : Histogram or array of integers, shape (d,)
+    counts : Histogram, Histograms or array of integers, shape (d,)
         Users per item, full or truncated, of a known or an unknown domain.
     k : int
         How many items to pick at most.
@@ -190,8 +229,19 @@ def restricted(
 def plan_restricted(
     mechanism: Literal["peel", "oneshot", "permute_and_flip", "canonical", "normal"]
     | Callable[..., Any],
+    counts: Counts | Histograms,
+    **more: Any,
+) -> Plan:
+    """Check a call of `restricted`; arguments as there."""
+    return _plan_restricted(counts, mechanism=mechanism, **more)
+
+
+@plans_by_group
+def _plan_restricted(
     counts: Counts,
     *,
+    mechanism: Literal["peel", "oneshot", "permute_and_flip", "canonical", "normal"]
+    | Callable[..., Any],
     k: int,
     epsilon: float,
     delta: float,
@@ -201,8 +251,13 @@ def plan_restricted(
     options: Options | None = None,
     ordered: bool = True,
     bound: Bound = "exact",
+    groups: int = 1,
 ) -> Plan:
-    """Check a call of `restricted`; arguments as there."""
+    """Check a call on one histogram.
+
+    With several groups of one user each has an equal share of the budget, in which a
+    mechanism of the caller's must have room.
+    """
     k = integer("k", k)
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=False)
@@ -213,7 +268,9 @@ def plan_restricted(
     h = as_histogram(counts)
     default = restricted_k_bar(k)
     k_bar = k_bar_of(k, k_bar, default=default, limit=h.k_bar, n_items=h.n_items)
-    budget = _shares(ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, bound)
+    budget = _shares(
+        ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, bound, groups
+    )
     shown, items, next_count = _domain(h, k_bar)
     spend = budget.mechanism_epsilon, budget.mechanism_delta
     if ours == "peel" and not options:
@@ -316,18 +373,25 @@ def _shares(
     mechanism_delta: Any,
     options: Mapping[str, Any] | None,
     bound: str,
+    groups: int,
 ) -> Shares:
-    """Check the shares, and fill in those that are not given."""
+    """Check the shares, and fill in those that are not given: of each group of a user."""
+    epsilon, delta = share_of(epsilon, groups, "epsilon"), share_of(delta, groups, "delta")
+    times = 1 if ours is None else groups  # what the caller's costs is said of one group
     if mechanism_epsilon is not None:
         # What it costs is rounded up, unlike what it may spend.
         check = positive if ours is not None else _cost
-        mechanism_epsilon = check("mechanism_epsilon", mechanism_epsilon)
+        mechanism_epsilon = share_of(
+            check("mechanism_epsilon", mechanism_epsilon), times, "mechanism_epsilon"
+        )
     elif ours is None:
         raise TypeError("mechanism_epsilon must be given: what your mechanism costs")
     else:
         mechanism_epsilon = default_split(k, epsilon, delta)
     if mechanism_delta is not None:
-        mechanism_delta = _cost("mechanism_delta", mechanism_delta)
+        mechanism_delta = share_of(
+            _cost("mechanism_delta", mechanism_delta), times, "mechanism_delta"
+        )
     elif ours in ("peel", "normal") or (options or {}).get("noise") == "gaussian":
         mechanism_delta = delta / 2
     else:

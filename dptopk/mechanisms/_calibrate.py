@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
 from dptopk._types import Method
 from dptopk._validate import positive
 from dptopk.accounting import step_epsilon, total_epsilon, winning_method
-from dptopk.rounding import quotient_up
+from dptopk.rounding import down, quotient_up
 
-__all__ = ["PURE", "calibrate", "composition", "scale_of"]
+__all__ = ["PURE", "calibrate", "composition", "scale_of", "share_of"]
 
 # The methods that hold for any pure DP step: what a mechanism that is not
 # bounded-range may be composed by.
@@ -37,6 +38,16 @@ def calibrate(
     if not math.isfinite(total):
         raise ValueError("epsilon_step is too large: the total is past the range of floats")
     return total, step
+
+
+def share_of(budget: float, parts: int, name: str) -> float:
+    """Return an equal part of an epsilon or a delta, rounded down."""
+    if parts == 1:
+        return budget
+    each = down(Fraction(budget) / parts)
+    if budget and not each:
+        raise ValueError(f"{name} is too small to share, got {budget}")
+    return each
 
 
 def scale_of(epsilon_step: float, sensitivity: float = 1.0) -> float:

@@ -60,6 +60,11 @@ class Scores(NamedTuple):
         assert self.histogram is not None
         return self.histogram
 
+    @property
+    def known_domain(self) -> bool:
+        """Always: see `known_histogram`."""
+        return True
+
     def labels_of(self, items: np.ndarray) -> tuple[Any, ...] | None:
         """Return the labels of some items, or None if there are none."""
         return None if self.histogram is None else self.histogram.labels_of(items)

@@ -10,9 +10,9 @@ import numpy as np
 from dptopk import _core
 from dptopk._validate import integer, positive
 from dptopk.histogram import Counts
-from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._calibrate import scale_of, share_of
 from dptopk.mechanisms._groups import Field, field_of
-from dptopk.mechanisms._plan import Plan, Steps
+from dptopk.mechanisms._plan import Plan, Steps, for_groups, steps_by_group
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 
@@ -21,6 +21,7 @@ __all__ = ["canonical", "plan_canonical", "steps_canonical"]
 THEOREM = "exponential mechanism; Asi and Duchi 2020, inverse sensitivity"
 
 
+@for_groups
 def canonical(
     counts: Counts,
     *,
@@ -41,7 +42,7 @@ def canonical(
 
     Parameters
     ----------
-    counts : Histogram or array, shape (d,)
+    counts : Histogram, Histograms or array, shape (d,)
         Users per item over a known domain; items that a truncated histogram
         left out count as much as the largest of them. An array of floats holds
         scores, and so does one of integers with ``monotone=False``: of any sign.
@@ -113,9 +114,11 @@ def plan_canonical(
     """Check a call of `canonical`; arguments as there."""
     steps = steps_canonical(counts, k=k, sensitivity=sensitivity, monotone=monotone)
     epsilon = positive("epsilon", epsilon)
-    return steps.at(epsilon, 0.0, Cost(epsilon, 0.0, THEOREM))
+    each = share_of(epsilon, steps.most, "epsilon")
+    return steps.at(each, 0.0, Cost(epsilon, 0.0, THEOREM))
 
 
+@steps_by_group
 def steps_canonical(
     counts: Counts, *, k: int, sensitivity: float = 1.0, monotone: bool | None = None
 ) -> Steps:

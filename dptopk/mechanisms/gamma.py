@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dptopk._validate import counts_array, integer, positive
 from dptopk.histogram import Counts, Histogram
-from dptopk.mechanisms._plan import Plan
+from dptopk.mechanisms._plan import Plan, for_groups, plans_by_group
 from dptopk.mechanisms._select import scores_over, select_from
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng, acquire, release
@@ -18,6 +18,7 @@ THEOREM = "Steinke and Ullman 2015, noise in the maximum norm, on integers"
 DOUBLE = 2**53  # odd integers up to here, and their halves, are doubles
 
 
+@for_groups
 def gamma(
     counts: Counts,
     *,
@@ -37,7 +38,7 @@ def gamma(
 
     Parameters
     ----------
-    counts : Histogram or array of integers, shape (d,)
+    counts : Histogram, Histograms or array of integers, shape (d,)
         Users per item over a known domain. With ``monotone=False`` an array holds
         scores of any sign.
     k : int
@@ -93,6 +94,7 @@ def gamma(
     return plan.draw(rng)
 
 
+@plans_by_group
 def plan_gamma(
     counts: Counts,
     *,
@@ -101,6 +103,7 @@ def plan_gamma(
     sensitivity: float = 1.0,
     monotone: bool | None = None,
     largest: bool = True,
+    groups: int = 1,
 ) -> Plan:
     """Check a call of `gamma`; arguments as there."""
     k = integer("k", k)
@@ -112,7 +115,7 @@ def plan_gamma(
     from dptopk.reference.gamma import envelope, radius, scale_of_radius  # loads mpmath
     from dptopk.reference.race import Tape
 
-    rate = Fraction(epsilon) / Fraction(sensitivity)
+    rate = Fraction(epsilon) / groups / Fraction(sensitivity)
     likeliest, _ = envelope(scores.n_items, rate)
     # Cut for the radius to expect, before the first draw; it sets the cost, not the law.
     usual = float(scale_of_radius(likeliest, monotone=scores.monotone))

@@ -13,9 +13,9 @@ import numpy as np
 from dptopk import _core
 from dptopk._validate import choice, integer, positive
 from dptopk.histogram import Counts
-from dptopk.mechanisms._calibrate import scale_of
+from dptopk.mechanisms._calibrate import scale_of, share_of
 from dptopk.mechanisms._groups import Field, field_of
-from dptopk.mechanisms._plan import Plan, Steps
+from dptopk.mechanisms._plan import Plan, Steps, for_groups, steps_by_group
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 
@@ -25,6 +25,7 @@ THEOREM = "exponential mechanism; Gillenwater et al. 2022, Theorem 8"
 MOST = 1000  # items in a set: what doubles carry
 
 
+@for_groups
 def joint(
     counts: Counts,
     *,
@@ -45,7 +46,7 @@ def joint(
 
     Parameters
     ----------
-    counts : Histogram or array, shape (d,)
+    counts : Histogram, Histograms or array, shape (d,)
         Users per item over a known domain; items that a truncated histogram
         left out count as much as the largest of them. An array of floats holds
         scores, and so does one of integers with ``monotone=False``: of any sign.
@@ -116,9 +117,11 @@ def plan_joint(
     """Check a call of `joint`; arguments as there."""
     steps = steps_joint(counts, k=k, output=output, sensitivity=sensitivity, monotone=monotone)
     epsilon = positive("epsilon", epsilon)
-    return steps.at(epsilon, 0.0, Cost(epsilon, 0.0, THEOREM))
+    each = share_of(epsilon, steps.most, "epsilon")
+    return steps.at(each, 0.0, Cost(epsilon, 0.0, THEOREM))
 
 
+@steps_by_group
 def steps_joint(
     counts: Counts,
     *,
@@ -179,7 +182,7 @@ def count_sets(counts: Counts, *, k: int, tau: Any) -> int:
 
     Parameters
     ----------
-    counts : Histogram or array, shape (d,)
+    counts : Histogram, Histograms or array, shape (d,)
         As in `joint`.
     k : int
         How many items, 1 <= k <= d.

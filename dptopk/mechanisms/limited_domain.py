@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, overload
 
 import numpy as np
 
-from dptopk import _core
 from dptopk._counts import Head
 from dptopk._types import KBar, Method
 from dptopk._validate import integer, probability
 from dptopk.domain import default_k_bar, k_bar_of, movable, private_limit
-from dptopk.histogram import Counts, Histogram, as_histogram
-from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
-from dptopk.mechanisms._plan import Plan, Steps, outcomes_of
+from dptopk.histogram import Counts, Histogram, Histograms, as_histogram
+from dptopk.mechanisms._calibrate import calibrate, composition, scale_of, share_of
+from dptopk.mechanisms._plan import Plan, Steps, outcomes_of, steps_by_group
+from dptopk.mechanisms._race import Race, plan_race
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, Release
+from dptopk.releases import Releases
 from dptopk.rng import Rng
 from dptopk.rounding import padded
 
@@ -53,8 +55,9 @@ def limited_domain(
 ) -> Release: ...
 
 
+@overload
 def limited_domain(
-    counts: Counts,
+    counts: Histograms,
     *,
     k: int,
     epsilon: float | None = None,
@@ -64,7 +67,21 @@ def limited_domain(
     epsilon_step: float | None = None,
     method: Method = "best",
     rng: Rng | None = None,
-) -> Release:
+) -> Releases: ...
+
+
+def limited_domain(
+    counts: Counts | Histograms,
+    *,
+    k: int,
+    epsilon: float | None = None,
+    delta: float,
+    k_bar: KBar = None,
+    max_items_per_user: int | None = None,
+    epsilon_step: float | None = None,
+    method: Method = "best",
+    rng: Rng | None = None,
+) -> Release | Releases:
     """Pick up to k of the k_bar most frequent items; the domain may be unknown.
 
     Adds Gumbel noise to the k_bar largest counts and to a threshold
@@ -73,7 +90,7 @@ def limited_domain(
 
     Parameters
     ----------
-    counts : Histogram or array of integers, shape (d,)
+    counts : Histogram, Histograms or array of integers, shape (d,)
         Users per item, full or truncated, of a known or an unknown domain.
     k : int
         How many items to pick at most.
@@ -141,7 +158,7 @@ def limited_domain(
 
 
 def plan_limited_domain(
-    counts: Counts,
+    counts: Counts | Histograms,
     *,
     k: int,
     epsilon: float | None = None,
@@ -159,9 +176,10 @@ def plan_limited_domain(
         raise ValueError(f"delta is too small to share, got {delta}")
     total, step = calibrate(epsilon, epsilon_step, steps=most, delta=share, method=method)
     cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, most, share)}")
-    return steps.at(step, share, cost)
+    return steps.at(step, share_of(share, steps.thresholds, "delta"), cost)
 
 
+@steps_by_group
 def steps_limited_domain(
     counts: Counts,
     *,
@@ -175,32 +193,18 @@ def steps_limited_domain(
     bound = h.bound_of_user(max_items_per_user)
     largest = _largest_k_bar(h, k, k_bar)
     candidates = np.arange(k, largest + 1) if isinstance(k_bar, str) else None
-    widest = h.cut(largest)  # before the first draw: a bad count is an error
+    h.cut(largest)  # before the first draw: a bad count is an error
 
     def at(step: float, delta: float, cost: Cost) -> Plan:
         scale = scale_of(step)
 
-        def draw(rng: Rng | None) -> Release:
-            chosen, cut, safe = largest, widest, True
-            if candidates is not None:
-                chosen, safe = _private_k_bar(h, candidates, bound, delta, scale, rng)
-                cut = h.cut(chosen)
-            keys, items, next_count = cut
-            stop = next_count + 1, threshold(h, chosen, bound, delta)
-            head = Head(keys, items, None, False)
-            picks, private = select(head, k=k, scale=scale, stop=stop, rng=rng)
-            complete = picks[-1] != _core.STOP
-            if not complete:
-                picks = picks[:-1]
-            return Release(
-                indices=picks if h.known_domain else None,
-                labels=h.labels_of(picks),
+        def among(chosen: int) -> Plan:
+            release = partial(
+                Release,
                 ordered=True,
-                complete=bool(complete),
                 cost=cost,
                 mechanism="limited_domain",
                 by_counts=True,
-                private=private and safe,
                 parameters={
                     "k": k,
                     "k_bar": chosen,
@@ -211,6 +215,14 @@ def steps_limited_domain(
                     "delta_threshold": delta,
                 },
             )
+            lift = threshold(h, chosen, bound, delta)
+            return plan_race(Race(k, scale, release, k_bar=chosen, lift=lift), h, cost)
+
+        if candidates is None:
+            return among(largest)
+
+        def draw(rng: Rng | None) -> Release:
+            return among(_private_k_bar(h, candidates, bound, delta, scale, rng)).draw(rng)
 
         return Plan(cost, draw)
 
@@ -244,7 +256,7 @@ def _private_k_bar(
     delta: float,
     scale: float,
     rng: Any,
-) -> tuple[int, bool]:
+) -> int:
     """Choose k_bar among k, k+1, ... by the exponential mechanism on -h_bot.
 
     The score -(h_(k_bar+1) + scale ln(m / delta)) moves one way with a user,
@@ -262,7 +274,5 @@ def _private_k_bar(
         m = np.minimum(m, np.maximum(1, h.n_items - candidates))
     # Any constants that don't depend on the data would do: no rounding to mind.
     offsets = np.log(delta) - np.log(m)
-    picks, private = select(
-        Head(scores, candidates, None, False), k=1, scale=scale, offsets=offsets, rng=rng
-    )
-    return int(picks[0]), private
+    head = Head(scores, candidates, None, False)
+    return int(select(head, k=1, scale=scale, offsets=offsets, rng=rng)[0][0])

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, overload
 
 import numpy as np
 
-from dptopk import _core
 from dptopk._counts import Head
 from dptopk._validate import boolean, integer, probability
 from dptopk.discrete import add_noise
 from dptopk.domain import default_k_bar, k_bar_of, movable
-from dptopk.histogram import Counts, as_histogram
-from dptopk.mechanisms._calibrate import calibrate, scale_of
-from dptopk.mechanisms._plan import Plan
+from dptopk.histogram import Counts, Histograms, as_histogram
+from dptopk.mechanisms._calibrate import calibrate, scale_of, share_of
+from dptopk.mechanisms._plan import Plan, plans_by_group
+from dptopk.mechanisms._race import Race, plan_race
 from dptopk.mechanisms._select import select
 from dptopk.release import Cost, CountsNoise, Release
+from dptopk.releases import Releases
 from dptopk.rng import Rng
 from dptopk.rounding import padded
 
@@ -60,8 +61,9 @@ def limited_domain_laplace(
 ) -> Release: ...
 
 
+@overload
 def limited_domain_laplace(
-    counts: Counts,
+    counts: Histograms,
     *,
     k: int,
     epsilon: float | None = None,
@@ -71,7 +73,21 @@ def limited_domain_laplace(
     epsilon_step: float | None = None,
     release_counts: bool = False,
     rng: Rng | None = None,
-) -> Release:
+) -> Releases: ...
+
+
+def limited_domain_laplace(
+    counts: Counts | Histograms,
+    *,
+    k: int,
+    epsilon: float | None = None,
+    delta: float,
+    k_bar: int | None = None,
+    max_items_per_user: int | None = None,
+    epsilon_step: float | None = None,
+    release_counts: bool = False,
+    rng: Rng | None = None,
+) -> Release | Releases:
     """Pick up to k of the k_bar most frequent items, where a user has few items.
 
     Adds Laplace noise to the k_bar largest counts and to a threshold above
@@ -80,7 +96,7 @@ def limited_domain_laplace(
 
     Parameters
     ----------
-    counts : Histogram or array of integers, shape (d,)
+    counts : Histogram, Histograms or array of integers, shape (d,)
         Users per item, full or truncated, of a known or an unknown domain.
     k : int
         How many items to pick at most.
@@ -164,6 +180,7 @@ def limited_domain_laplace(
     return plan.draw(rng)
 
 
+@plans_by_group
 def plan_limited_domain_laplace(
     counts: Counts,
     *,
@@ -174,6 +191,7 @@ def plan_limited_domain_laplace(
     max_items_per_user: int | None = None,
     epsilon_step: float | None = None,
     release_counts: bool = False,
+    groups: int = 1,
 ) -> Plan:
     """Check a call of `limited_domain_laplace`; arguments as there."""
     k = integer("k", k)
@@ -190,53 +208,42 @@ def plan_limited_domain_laplace(
         raise ValueError("k_bar must be an integer or None; limited_domain can choose it privately")
     k_bar = k_bar_of(k, k_bar, default=default_k_bar(k), limit=h.k_bar)
     tops = k_bar if h.n_items is None else min(k_bar, h.n_items)
-    times = steps(k, tops, user, release_counts)
+    times = groups * steps(k, tops, user, release_counts)
     total, step = calibrate(epsilon, epsilon_step, steps=times, delta=0.0, method="basic")
-    scale = scale_of(step)
+    scale, each = scale_of(step), share_of(delta, groups, "delta")
     m = movable(k_bar, n_items=h.n_items, max_items_per_user=user)
+    cost = Cost(total, delta, f"{THEOREM}; {times} x epsilon_step")
+    lift: Any = integer_threshold(m, each, scale) if release_counts else threshold(m, each)
+    release = partial(
+        Release,
+        ordered=True,
+        cost=cost,
+        mechanism="limited_domain_laplace",
+        by_counts=True,
+        parameters={
+            "k": k,
+            "k_bar": k_bar,
+            "max_items_per_user": user,
+            "epsilon_step": step,
+            "scale": scale,
+            "threshold": lift,
+        },
+    )
+    if not release_counts:
+        race = Race(k, scale, release, noise="laplace", k_bar=k_bar, lift=lift)
+        return plan_race(race, h, cost)
     keys, items, next_count = h.cut(k_bar)  # before the first draw: a bad count is an error
 
-    cost = Cost(total, delta, f"{THEOREM}; {times} x epsilon_step")
-    lift: Any = integer_threshold(m, delta, scale) if release_counts else threshold(m, delta)
-
     def draw(rng: Rng | None) -> Release:
-        noisy: np.ndarray | None = None
-        counted: CountsNoise | None = None
-        if release_counts:
-            counted = CountsNoise("laplace", scale, among=tops)
-            positions, noisy, private = _noisy_picks(keys, next_count + 1 + lift, k, scale, rng)
-            picks, complete = items[positions], positions.size == k
-        else:
-            stop = next_count + 1, lift
-            picks, private = select(
-                Head(keys, items, None, False),
-                k=k,
-                scale=scale,
-                noise="laplace",
-                stop=stop,
-                rng=rng,
-            )
-            complete = bool(picks[-1] != _core.STOP)
-            picks = picks if complete else picks[:-1]
-        return Release(
+        positions, noisy, private = _noisy_picks(keys, next_count + 1 + lift, k, scale, rng)
+        picks = items[positions]
+        return release(
             indices=picks if h.known_domain else None,
             labels=h.labels_of(picks),
             counts=noisy,
-            counts_noise=counted,
-            ordered=True,
-            complete=complete,
-            cost=cost,
-            mechanism="limited_domain_laplace",
-            by_counts=True,
+            counts_noise=CountsNoise("laplace", scale, among=tops),
+            complete=positions.size == k,
             private=private,
-            parameters={
-                "k": k,
-                "k_bar": k_bar,
-                "max_items_per_user": user,
-                "epsilon_step": step,
-                "scale": scale,
-                "threshold": lift,
-            },
         )
 
     return Plan(cost, draw)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -20,8 +20,9 @@ from dptopk.discrete import (
     laplace_scale,
     variance,
 )
-from dptopk.histogram import Counts, Histogram, as_histogram
+from dptopk.histogram import Counts, Histogram, Histograms, as_histogram
 from dptopk.release import Cost, CountsNoise, Release
+from dptopk.releases import Releases
 from dptopk.rng import Rng
 
 __all__ = ["noisy_counts"]
@@ -34,6 +35,7 @@ THEOREMS = {
 }
 
 
+@overload
 def noisy_counts(
     release: Release,
     h: Counts,
@@ -43,7 +45,32 @@ def noisy_counts(
     noise: Literal["laplace", "gaussian", "shared"] | None = None,
     max_items_per_user: int | None = None,
     rng: Rng | None = None,
-) -> Release:
+) -> Release: ...
+
+
+@overload
+def noisy_counts(
+    release: Releases,
+    h: Histograms,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    noise: Literal["laplace", "gaussian", "shared"] | None = None,
+    max_items_per_user: int | None = None,
+    rng: Rng | None = None,
+) -> Releases: ...
+
+
+def noisy_counts(
+    release: Release | Releases,
+    h: Counts | Histograms,
+    *,
+    epsilon: float,
+    delta: float = 0.0,
+    noise: Literal["laplace", "gaussian", "shared"] | None = None,
+    max_items_per_user: int | None = None,
+    rng: Rng | None = None,
+) -> Release | Releases:
     """Add noisy counts to a release, at a cost of their own.
 
     The noise that picked the items can't be used again, as the picks tell about it.
@@ -117,52 +144,76 @@ def noisy_counts(
     >>> counted.labels, counted.cost.epsilon, counted.counts_noise.scale
     (('ant', 'cat'), 1.5, 4.0)
     """
-    if not isinstance(release, Release):
-        raise TypeError(f"release must be a Release, got {type(release).__name__}")
+    rows, groups = _rows_of(release, h)
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=True)
     if noise is not None:
         noise = choice("noise", noise, (*NOISES, "shared"))
-    _check_release(release)
-    h = as_histogram(h)
-    counts = _counts_of(release, h)
-    bound = h.bound_of_user(max_items_per_user)
+    for row, _ in rows:
+        _check_release(row)
+    counts = [_counts_of(row, one) for row, one in rows]
+    bound = rows[0][1].bound_of_user(max_items_per_user)
     bounds = [] if bound is None else [bound]
-    number = max(1, len(release))
+    number = max(1, *(len(row) for row, _ in rows))
     moved = min([number, *bounds])
     spent = delta
-    if noise is None and _laplace_for_all(release, epsilon, delta, bounds):
+    if noise is None and _laplace_for_all(rows[0][0], epsilon, delta, bounds, groups):
         noise, spent = "laplace", 0.0
-    plan = calibrate_counts(epsilon, spent, number, moved, noise)
-    law, scale = plan.law, plan.scale
-    cost = total_cost(release.cost, epsilon, delta, spent, THEOREMS[law].format(moved))
-    private = True
-    if counts.size:
-        if law == "shared":
-            counts, private = add_shared_noise(counts, scale, plan.shared, rng)
-        else:
-            counts, private = add_noise(counts, law, scale, rng)
-    return Release(
-        indices=release.indices,
-        labels=release.labels,
-        counts=counts,
-        counts_noise=plan,
-        weights=release.weights,
-        ordered=release.ordered,
-        complete=release.complete,
+    plan = calibrate_counts(epsilon, spent, number, moved, noise, groups)
+    theorem = THEOREMS[plan.law].format(moved * groups)
+    cost = total_cost(release.cost, epsilon, delta, spent, theorem)
+    noisy, private = _with_noise(counts, plan, rng)
+    more = {"counts_epsilon": epsilon, "counts_delta": spent}
+    releases = [
+        row.with_counts(shown, plan, cost=cost, private=private, **more)
+        for (row, _), shown in zip(rows, noisy, strict=True)
+    ]
+    if isinstance(release, Release):
+        return releases[0]
+    return Releases(
+        release.groups,
+        releases,
         cost=cost,
         mechanism=release.mechanism,
-        by_counts=release.by_counts,
         private=release.private and private,
-        parameters={
-            **release.parameters,
-            "counts_epsilon": epsilon,
-            "counts_delta": spent,
-        },
     )
 
 
-def _laplace_for_all(release: Release, epsilon: float, delta: float, bounds: list[int]) -> bool:
+def _rows_of(release: Any, h: Any) -> tuple[list[tuple[Release, Histogram]], int]:
+    """Return each release with its histogram, and how many of these one user is in."""
+    if isinstance(release, Release):
+        return [(release, as_histogram(h))], 1
+    if not isinstance(release, Releases):
+        raise TypeError(f"release must be a Release, got {type(release).__name__}")
+    if not isinstance(h, Histograms):
+        raise TypeError(f"h must be the Histograms of the releases, got {type(h).__name__}")
+    h.check_public("noisy_counts")
+    if release.groups != h.groups:
+        raise ValueError("the releases are not of these histograms")
+    rows = [(one, as_histogram(h.row(place))) for place, one in enumerate(release.values())]
+    return rows, h.max_groups_per_user
+
+
+def _with_noise(
+    counts: list[np.ndarray], plan: CountsNoise, rng: Any
+) -> tuple[list[np.ndarray], bool]:
+    """Return noisy counts of each histogram, and whether all noise was drawn privately."""
+    if plan.law == "shared":
+        drawn = [
+            add_shared_noise(each, plan.scale, plan.shared, rng) if each.size else (each, True)
+            for each in counts
+        ]
+        return [noisy for noisy, _ in drawn], all(private for _, private in drawn)
+    whole = np.concatenate(counts)
+    if not whole.size:
+        return counts, True
+    noisy, private = add_noise(whole, plan.law, plan.scale, rng)
+    return np.split(noisy, np.cumsum([each.size for each in counts])[:-1]), private
+
+
+def _laplace_for_all(
+    release: Release, epsilon: float, delta: float, bounds: list[int], groups: int
+) -> bool:
     """Tell whether the price is without delta: by how many items were asked for.
 
     Not by how many came out, or the price would depend on them.
@@ -170,31 +221,34 @@ def _laplace_for_all(release: Release, epsilon: float, delta: float, bounds: lis
     asked = release.parameters.get("k")
     if not isinstance(asked, int) or asked < len(release):
         return False
-    return calibrate_counts(epsilon, delta, asked, min([asked, *bounds]), None).law == "laplace"
+    moved = min([asked, *bounds])
+    return calibrate_counts(epsilon, delta, asked, moved, None, groups).law == "laplace"
 
 
 @lru_cache(maxsize=1024)
 def calibrate_counts(
-    epsilon: float, delta: float, number: int, moved: int, noise: str | None
+    epsilon: float, delta: float, number: int, moved: int, noise: str | None, groups: int = 1
 ) -> CountsNoise:
-    """Return the noise of so many counts, some of which a user moves by 1."""
+    """Return the noise of so many counts, some of which a user moves by 1: in each group."""
     if noise == "laplace" or delta == 0.0:
         if noise not in (None, "laplace"):
             raise ValueError(f"{noise} noise needs delta > 0")
         if delta > 0.0:
             raise ValueError("laplace noise has no use for delta; leave it 0")
-        return CountsNoise("laplace", laplace_scale(epsilon=epsilon, moved=moved))
+        return CountsNoise("laplace", laplace_scale(epsilon=epsilon, moved=moved * groups))
     found: dict[float, CountsNoise] = {}  # by variance
     if noise in (None, "shared"):
-        own, shared = shared_scales(epsilon=epsilon, delta=delta, counts=number, moved=moved)
+        own, shared = shared_scales(
+            epsilon=epsilon, delta=delta, counts=number, moved=moved, groups=groups
+        )
         found[variance("shared", math.hypot(own, shared))] = CountsNoise(
             "shared", own, shared=shared
         )
     if noise in (None, "gaussian"):
-        sigma = discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=moved)
+        sigma = discrete_gaussian_sigma(epsilon=epsilon, delta=delta, moved=moved * groups)
         found[variance("gaussian", sigma)] = CountsNoise("gaussian", sigma)
     if noise is None:
-        scale = laplace_scale(epsilon=epsilon, moved=moved)
+        scale = laplace_scale(epsilon=epsilon, moved=moved * groups)
         found[variance("laplace", scale)] = CountsNoise("laplace", scale)
     return found[min(found)]
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 from dptopk._validate import choice, positive
 from dptopk.histogram import Counts, Histogram
-from dptopk.mechanisms._calibrate import scale_of
-from dptopk.mechanisms._plan import Plan, Steps
-from dptopk.mechanisms._select import scores_over, select
+from dptopk.mechanisms._calibrate import scale_of, share_of
+from dptopk.mechanisms._plan import Plan, Steps, for_groups, plans_by_group, steps_by_group
+from dptopk.mechanisms._race import Race, plan_race
+from dptopk.mechanisms._select import scores_over
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 
@@ -24,6 +26,7 @@ THEOREMS = {
 }
 
 
+@for_groups
 def noisy_max(
     counts: Counts,
     *,
@@ -42,7 +45,7 @@ def noisy_max(
 
     Parameters
     ----------
-    counts : Histogram or array, shape (d,)
+    counts : Histogram, Histograms or array, shape (d,)
         Users per item over a known domain. An array of floats holds scores,
         and so does one of integers with ``monotone=False``: of any sign.
     epsilon : float
@@ -101,6 +104,7 @@ def noisy_max(
     return plan.draw(rng)
 
 
+@plans_by_group
 def plan_noisy_max(
     counts: Counts,
     *,
@@ -109,14 +113,16 @@ def plan_noisy_max(
     largest: bool = True,
     sensitivity: float = 1.0,
     monotone: bool | None = None,
+    groups: int = 1,
 ) -> Plan:
     """Check a call of `noisy_max`; arguments as there."""
     epsilon = positive("epsilon", epsilon)
     noise = choice("noise", noise, THEOREMS)
     at = _at(counts, noise=noise, largest=largest, sensitivity=sensitivity, monotone=monotone)[1]
-    return at(epsilon, 0.0, Cost(epsilon, 0.0, THEOREMS[noise]))
+    return at(share_of(epsilon, groups, "epsilon"), 0.0, Cost(epsilon, 0.0, THEOREMS[noise]))
 
 
+@steps_by_group
 def steps_noisy_max(
     counts: Counts,
     *,
@@ -141,30 +147,22 @@ def _at(
 
     def at(step: float, delta: float, cost: Cost) -> Plan:
         scale = scale_of(step, sensitivity * (1.0 if scores.monotone else 2.0))
-        head = scores.head(k=1, scale=scale)
-
-        def draw(rng: Rng | None) -> Release:
-            picks, private = select(head, k=1, scale=scale, noise=noise, rng=rng)
-            return Release(
-                indices=picks,
-                labels=scores.labels_of(picks),
-                ordered=True,
-                complete=True,
-                cost=cost,
-                mechanism="noisy_max",
-                by_counts=scores.monotone and sensitivity <= 1.0,
-                private=private,
-                parameters={
-                    "k": 1,
-                    "noise": noise,
-                    "largest": bool(largest),
-                    "scale": scale,
-                    "sensitivity": sensitivity,
-                    "monotone": scores.monotone,
-                    "n_items": scores.n_items,
-                },
-            )
-
-        return Plan(cost, draw)
+        release = partial(
+            Release,
+            ordered=True,
+            cost=cost,
+            mechanism="noisy_max",
+            by_counts=scores.monotone and sensitivity <= 1.0,
+            parameters={
+                "k": 1,
+                "noise": noise,
+                "largest": bool(largest),
+                "scale": scale,
+                "sensitivity": sensitivity,
+                "monotone": scores.monotone,
+                "n_items": scores.n_items,
+            },
+        )
+        return plan_race(Race(1, scale, release, noise=noise), scores, cost)
 
     return scores.histogram, at

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple
-
-import numpy as np
 
 from dptopk._types import Bound
 from dptopk._validate import choice, integer, positive, probability
@@ -15,9 +13,10 @@ from dptopk.accounting import gaussian_sigma
 from dptopk.accounting.stability import BOUNDS
 from dptopk.domain import bound_of_user
 from dptopk.histogram import Counts
-from dptopk.mechanisms._calibrate import scale_of
-from dptopk.mechanisms._plan import Plan
-from dptopk.mechanisms._select import scores_over, select
+from dptopk.mechanisms._calibrate import scale_of, share_of
+from dptopk.mechanisms._plan import Plan, for_groups, plans_by_group
+from dptopk.mechanisms._race import Race, plan_race
+from dptopk.mechanisms._select import scores_over
 from dptopk.release import Cost, Release
 from dptopk.rng import Rng
 from dptopk.rounding import padded, product_up, root_up
@@ -33,6 +32,7 @@ LARGEST_DELTA = 0.05
 LEAST_ITEMS = 2
 
 
+@for_groups
 def oneshot(
     counts: Counts,
     *,
@@ -52,7 +52,7 @@ def oneshot(
 
     Parameters
     ----------
-    counts : Histogram or array, shape (d,)
+    counts : Histogram, Histograms or array, shape (d,)
         Users per item over a known domain. An array of floats holds scores,
         and so does one of integers with ``monotone=False``: of any sign.
     k : int
@@ -150,6 +150,7 @@ def oneshot(
     return plan.draw(rng)
 
 
+@plans_by_group
 def plan_oneshot(
     counts: Counts,
     *,
@@ -163,6 +164,7 @@ def plan_oneshot(
     largest: bool = True,
     max_items_per_user: int | None = None,
     bound: Bound = "exact",
+    groups: int = 1,
 ) -> Plan:
     """Check a call of `oneshot`; arguments as there."""
     k = integer("k", k)
@@ -186,38 +188,30 @@ def plan_oneshot(
         max_items_per_user=max_items_per_user,
         n_items=scores.n_items,
         bound=bound,
+        groups=groups,
     )
     scale = chosen.scale
-    head = scores.head(k=k, scale=scale)
     cost = Cost(epsilon, chosen.delta, chosen.theorem)
-
-    def draw(rng: Rng | None) -> Release:
-        picks, private = select(head, k=k, scale=scale, noise=noise, rng=rng)
-        picks = np.sort(picks)
-        return Release(
-            indices=picks,
-            labels=scores.labels_of(picks),
-            ordered=False,
-            complete=True,
-            cost=cost,
-            mechanism="oneshot",
-            by_counts=scores.monotone and sensitivity <= 1.0,
-            private=private,
-            parameters={
-                "k": k,
-                "scale": scale,
-                "noise": noise,
-                "method": "approximate" if chosen.delta else "pure",
-                "sensitivity": sensitivity,
-                "monotone": scores.monotone,
-                "largest": bool(largest),
-                "max_items_per_user": max_items_per_user,
-                "bound": bound,
-                "n_items": scores.n_items,
-            },
-        )
-
-    return Plan(cost, draw)
+    release = partial(
+        Release,
+        ordered=False,
+        cost=cost,
+        mechanism="oneshot",
+        by_counts=scores.monotone and sensitivity <= 1.0,
+        parameters={
+            "k": k,
+            "scale": scale,
+            "noise": noise,
+            "method": "approximate" if chosen.delta else "pure",
+            "sensitivity": sensitivity,
+            "monotone": scores.monotone,
+            "largest": bool(largest),
+            "max_items_per_user": max_items_per_user,
+            "bound": bound,
+            "n_items": scores.n_items,
+        },
+    )
+    return plan_race(Race(k, scale, release, noise=noise, ordered=False), scores, cost)
 
 
 class Noise(NamedTuple):
@@ -241,11 +235,20 @@ def noise_for(
     max_items_per_user: int | None,
     n_items: int,
     bound: str = "exact",
+    groups: int = 1,
 ) -> Noise:
-    """Return the least noise that some theorem allows, rounded against us."""
+    """Return the least noise that some theorem allows, rounded against us.
+
+    With several groups of one user the theorems for one share the budget, and the normal
+    noise of all of them is one Gaussian mechanism.
+    """
     monotone = monotone and bound == "exact"
     if noise == "gaussian":
-        return _gaussian(method, epsilon, delta, sensitivity, monotone, max_items_per_user, n_items)
+        return _gaussian(
+            method, epsilon, delta, sensitivity, monotone, max_items_per_user, n_items, groups
+        )
+    total = delta
+    epsilon, delta = share_of(epsilon, groups, "epsilon"), share_of(delta, groups, "delta")
     options = []
     if method != "approximate":
         options.append(_by_picks(noise, k, epsilon, sensitivity, monotone))
@@ -256,9 +259,8 @@ def noise_for(
     if method != "pure":
         refused = _refused(noise, epsilon, delta, n_items)
         if not refused:
-            options.append(
-                _by_theorem_2_2(k, epsilon, delta, sensitivity, monotone, n_items, bound)
-            )
+            found = _by_theorem_2_2(k, epsilon, delta, sensitivity, monotone, n_items, bound)
+            options.append(found._replace(delta=total))
         elif method == "approximate":
             raise ValueError(refused)
     return min(options, key=lambda option: option.scale)  # of equal ones the first, which is pure
@@ -318,6 +320,7 @@ def _gaussian(
     monotone: bool,
     max_items_per_user: int | None,
     n_items: int,
+    groups: int,
 ) -> Noise:
     if method == "pure":
         raise ValueError("noise 'gaussian' is never pure; use method 'best' or 'approximate'")
@@ -330,7 +333,7 @@ def _gaussian(
         squared = centred(items, n_items)
         theorem += ", for differences of scores that move one way"
     sigma = gaussian_sigma(
-        epsilon=epsilon, delta=delta, sensitivity=_product(root_up(squared), sensitivity)
+        epsilon=epsilon, delta=delta, sensitivity=_product(root_up(groups * squared), sensitivity)
     )
     return Noise(sigma, delta, theorem)
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import overload
 
 from dptopk._types import Method
 from dptopk._validate import integer, positive, probability
-from dptopk.histogram import Counts
+from dptopk.histogram import Counts, Histograms
 from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
-from dptopk.mechanisms._plan import Plan, Steps, outcomes_of
-from dptopk.mechanisms._select import scores_over, select
+from dptopk.mechanisms._plan import Plan, Steps, outcomes_of, steps_by_group
+from dptopk.mechanisms._race import Race, plan_race
+from dptopk.mechanisms._select import scores_over
 from dptopk.release import Cost, Release
+from dptopk.releases import Releases
 from dptopk.rng import Rng
 
 __all__ = ["peel", "plan_peel", "steps_peel"]
@@ -47,8 +50,9 @@ def peel(
 ) -> Release: ...
 
 
+@overload
 def peel(
-    counts: Counts,
+    counts: Histograms,
     *,
     k: int,
     epsilon: float | None = None,
@@ -58,7 +62,21 @@ def peel(
     monotone: bool | None = None,
     method: Method = "best",
     rng: Rng | None = None,
-) -> Release:
+) -> Releases: ...
+
+
+def peel(
+    counts: Counts | Histograms,
+    *,
+    k: int,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    epsilon_step: float | None = None,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    method: Method = "best",
+    rng: Rng | None = None,
+) -> Release | Releases:
     """Pick k items over the full domain by peeling the exponential mechanism.
 
     Adds Gumbel noise once and takes the k largest, which has the law of k
@@ -67,7 +85,7 @@ def peel(
 
     Parameters
     ----------
-    counts : Histogram or array, shape (d,)
+    counts : Histogram, Histograms or array, shape (d,)
         Users per item over a known domain. An array of floats holds scores,
         and so does one of integers with ``monotone=False``: of any sign.
     k : int
@@ -128,7 +146,7 @@ def peel(
 
 
 def plan_peel(
-    counts: Counts,
+    counts: Counts | Histograms,
     *,
     k: int,
     epsilon: float | None = None,
@@ -147,6 +165,7 @@ def plan_peel(
     return steps.at(step, 0.0, cost)
 
 
+@steps_by_group
 def steps_peel(
     counts: Counts, *, k: int, sensitivity: float = 1.0, monotone: bool | None = None
 ) -> Steps:
@@ -157,29 +176,21 @@ def steps_peel(
 
     def at(step: float, delta: float, cost: Cost) -> Plan:
         scale = scale_of(step, sensitivity * (1.0 if scores.monotone else 2.0))
-        head = scores.head(k=k, scale=scale)
-
-        def draw(rng: Rng | None) -> Release:
-            picks, private = select(head, k=k, scale=scale, rng=rng)
-            return Release(
-                indices=picks,
-                labels=scores.labels_of(picks),
-                ordered=True,
-                complete=True,
-                cost=cost,
-                mechanism="peel",
-                by_counts=scores.monotone and sensitivity <= 1.0,
-                private=private,
-                parameters={
-                    "k": k,
-                    "epsilon_step": step,
-                    "scale": scale,
-                    "sensitivity": sensitivity,
-                    "monotone": scores.monotone,
-                    "n_items": scores.n_items,
-                },
-            )
-
-        return Plan(cost, draw)
+        release = partial(
+            Release,
+            ordered=True,
+            cost=cost,
+            mechanism="peel",
+            by_counts=scores.monotone and sensitivity <= 1.0,
+            parameters={
+                "k": k,
+                "epsilon_step": step,
+                "scale": scale,
+                "sensitivity": sensitivity,
+                "monotone": scores.monotone,
+                "n_items": scores.n_items,
+            },
+        )
+        return plan_race(Race(k, scale, release), scores, cost)
 
     return Steps(scores.histogram, k, 0, at, outcomes_of)

@@ -8,11 +8,12 @@ from typing import Any, overload
 from dptopk._types import PureMethod
 from dptopk._validate import choice, integer, positive, probability
 from dptopk.accounting import METHODS
-from dptopk.histogram import Counts
+from dptopk.histogram import Counts, Histograms
 from dptopk.mechanisms._calibrate import PURE, calibrate, composition, scale_of
-from dptopk.mechanisms._plan import Plan
+from dptopk.mechanisms._plan import Plan, plans_by_group
 from dptopk.mechanisms._select import scores_over, select
 from dptopk.release import Cost, Release
+from dptopk.releases import Releases
 from dptopk.rng import Rng
 
 __all__ = ["permute_and_flip", "plan_permute_and_flip"]
@@ -50,8 +51,9 @@ def permute_and_flip(
 ) -> Release: ...
 
 
+@overload
 def permute_and_flip(
-    counts: Counts,
+    counts: Histograms,
     *,
     k: int = 1,
     epsilon: float | None = None,
@@ -62,7 +64,22 @@ def permute_and_flip(
     monotone: bool | None = None,
     method: PureMethod = "optimal",
     rng: Rng | None = None,
-) -> Release:
+) -> Releases: ...
+
+
+def permute_and_flip(
+    counts: Counts | Histograms,
+    *,
+    k: int = 1,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    epsilon_step: float | None = None,
+    largest: bool = True,
+    sensitivity: float = 1.0,
+    monotone: bool | None = None,
+    method: PureMethod = "optimal",
+    rng: Rng | None = None,
+) -> Release | Releases:
     """Pick k items over the full domain, each by permute-and-flip among those left.
 
     Permute-and-flip visits the items in random order and takes the first whose
@@ -72,7 +89,7 @@ def permute_and_flip(
 
     Parameters
     ----------
-    counts : Histogram or array, shape (d,)
+    counts : Histogram, Histograms or array, shape (d,)
         Users per item over a known domain. An array of floats holds scores,
         and so does one of integers with ``monotone=False``: of any sign.
     k : int, default 1
@@ -141,6 +158,7 @@ def permute_and_flip(
     return plan.draw(rng)
 
 
+@plans_by_group
 def plan_permute_and_flip(
     counts: Counts,
     *,
@@ -152,6 +170,7 @@ def plan_permute_and_flip(
     sensitivity: float = 1.0,
     monotone: bool | None = None,
     method: PureMethod = "optimal",
+    groups: int = 1,
 ) -> Plan:
     """Check a call of `permute_and_flip`; arguments as there."""
     k = integer("k", k)
@@ -159,10 +178,11 @@ def plan_permute_and_flip(
     method = _pure(method)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
     scores = scores_over(counts, "permute_and_flip", monotone=monotone, k=k, largest=largest)
-    total, step = calibrate(epsilon, epsilon_step, steps=k, delta=delta, method=method)
+    steps = k * groups
+    total, step = calibrate(epsilon, epsilon_step, steps=steps, delta=delta, method=method)
     scale = scale_of(step, sensitivity * (1.0 if scores.monotone else 2.0))
     head = scores.head(k=k, scale=scale)
-    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, k, delta, 'pure DP')}")
+    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, steps, delta, 'pure DP')}")
 
     def draw(rng: Rng | None) -> Release:
         picks, private = select(head, k=k, scale=scale, noise="exponential", fresh=True, rng=rng)

@@ -14,8 +14,8 @@ from dptopk._validate import choice, integer, nonnegative, positive, probability
 from dptopk.accounting.stability import BOUNDS, release_threshold, stability_threshold
 from dptopk.domain import k_bar_of
 from dptopk.histogram import Counts, Histogram, as_histogram
-from dptopk.mechanisms._calibrate import scale_of
-from dptopk.mechanisms._plan import Plan
+from dptopk.mechanisms._calibrate import scale_of, share_of
+from dptopk.mechanisms._plan import Plan, for_groups, plans_by_group
 from dptopk.mechanisms._select import select
 from dptopk.mechanisms._threshold import scales, threshold_tests
 from dptopk.release import Cost, Release
@@ -30,6 +30,7 @@ SPLIT = 0.37  # of a single k
 MISS = 0.05  # how often the choice or the test of a size may fail at the gap that `balance` wants
 
 
+@for_groups
 def top_stable(
     counts: Counts,
     *,
@@ -55,7 +56,7 @@ def top_stable(
 
     Parameters
     ----------
-    counts : Histogram or array of integers, shape (d,)
+    counts : Histogram, Histograms or array of integers, shape (d,)
         Users per item, full or truncated, of a known or an unknown domain.
     k : int or (int, int)
         How many items to release at most; or the least and the largest size to
@@ -143,6 +144,7 @@ def top_stable(
     return plan.draw(rng)
 
 
+@plans_by_group
 def plan_top_stable(
     counts: Counts,
     *,
@@ -153,6 +155,7 @@ def plan_top_stable(
     split: float | None = None,
     epsilon_select: float = 0.0,
     bound: Bound = "exact",
+    groups: int = 1,
 ) -> Plan:
     """Check a call of `top_stable`; arguments as there."""
     sizes = _sizes(k)
@@ -165,14 +168,17 @@ def plan_top_stable(
     if epsilon_select >= epsilon:
         raise ValueError(f"epsilon_select must be less than epsilon, got {epsilon_select}")
     h = as_histogram(counts)
+    each, delta_each = share_of(epsilon, groups, "epsilon"), share_of(delta, groups, "delta")
     if isinstance(sizes, tuple):
         for name, given in (("k_bar", k_bar is not None), ("epsilon_select", epsilon_select > 0)):
             if given:
                 raise ValueError(f"{name} goes with a single k, not with a range")
-        return _plan_of_range(h, sizes, epsilon=epsilon, delta=delta, split=split, bound=bound)
+        plan = _plan_of_range(h, sizes, epsilon=each, delta=delta_each, split=split, bound=bound)
+        return plan._replace(cost=Cost(epsilon, delta, RANGE))
     k, split = sizes, SPLIT if split is None else split
     k_bar = k_bar_of(k, k_bar, default=k, limit=h.k_bar)
-    noise = calibrated(k, epsilon, delta, k_bar, split, epsilon_select, bound, h.n_items)
+    select_each = share_of(epsilon_select, groups, "epsilon_select")
+    noise = calibrated(k, each, delta_each, k_bar, split, select_each, bound, h.n_items)
     top_counts, items, gaps = _gaps(h, noise.places, k_bar)
     cost = Cost(epsilon, delta, THEOREM)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
@@ -14,10 +15,11 @@ from dptopk._counts import Head, head_size
 from dptopk._validate import boolean, integer, positive, probability
 from dptopk.accounting.weighted import WeightedNoise, split_noise, weighted_noise
 from dptopk.accounting.weights import GRID, ONE
-from dptopk.histogram import Histogram, weighted_histogram
-from dptopk.mechanisms._plan import Plan
+from dptopk.histogram import Histogram, Histograms, weighted_histogram
+from dptopk.mechanisms._plan import Plan, in_each, together
 from dptopk.mechanisms._select import exact_field, full_head
 from dptopk.release import Cost, Release
+from dptopk.releases import Releases
 from dptopk.rng import Rng, acquire, release
 
 __all__ = ["Call", "Pricing", "call_weighted", "plan_weighted", "price_weighted", "weighted"]
@@ -45,6 +47,7 @@ class Pricing(NamedTuple):
     rho: float | None
 
 
+@overload
 def weighted(
     h: Histogram,
     *,
@@ -55,7 +58,34 @@ def weighted(
     max_items_per_user: int | None = None,
     release_weights: bool = False,
     rng: Rng | None = None,
-) -> Release:
+) -> Release: ...
+
+
+@overload
+def weighted(
+    h: Histograms,
+    *,
+    k: int | None = None,
+    epsilon: float,
+    delta: float = 0.0,
+    min_users: int | None = None,
+    max_items_per_user: int | None = None,
+    release_weights: bool = False,
+    rng: Rng | None = None,
+) -> Releases: ...
+
+
+def weighted(
+    h: Histogram | Histograms,
+    *,
+    k: int | None = None,
+    epsilon: float,
+    delta: float = 0.0,
+    min_users: int | None = None,
+    max_items_per_user: int | None = None,
+    release_weights: bool = False,
+    rng: Rng | None = None,
+) -> Release | Releases:
     """Pick the items of most weight, where users with many items count less for each.
 
     A user with t items counts 1 for each of them if t is at most tau, the soft cap
@@ -147,7 +177,7 @@ def weighted(
 
 
 def plan_weighted(
-    h: Histogram,
+    h: Histogram | Histograms,
     *,
     k: int | None = None,
     epsilon: float,
@@ -182,7 +212,7 @@ class Call(NamedTuple):
     `max_items_per_user` is the bound that holds for the histogram's users.
     """
 
-    histogram: Histogram
+    histogram: Histogram | Histograms
     k: int | None
     soft_cap: int
     norm: str
@@ -193,33 +223,86 @@ class Call(NamedTuple):
     def at(self, noise: WeightedNoise, cost: Cost) -> Plan:
         """Return the plan with this noise and threshold, whose release says that it costs this."""
         h, k = self.histogram, self.k
+        if isinstance(h, Histograms):
+            return self._by_group(h, noise, cost)
 
         def draw(rng: Rng | None) -> Release:
-            head, most = _head_of(h, k, noise.scale, noise.threshold)
-            picks, weights, private = _pick(head, most, noise, self.release_weights, rng)
-            return Release(
+            picks, weights, private = self._picks(h, k, noise, rng)
+            return self._release(noise, cost)(
                 indices=picks if h.known_domain else None,
                 labels=h.labels_of(picks),
                 weights=weights,
-                ordered=True,
                 complete=k is None or picks.size == k,
-                cost=cost,
-                mechanism="weighted",
-                by_counts=True,  # of users with weights of at most 1
                 private=private,
-                parameters={
-                    "k": k,
-                    "soft_cap": self.soft_cap,
-                    "norm": self.norm,
-                    "max_items_per_user": self.max_items_per_user,
-                    "min_users": self.min_users,
-                    "noise": noise.noise,
-                    "scale": noise.scale / ONE,
-                    "threshold": None if noise.threshold is None else noise.threshold / ONE,
-                },
             )
 
         return Plan(cost, draw)
+
+    def _picks(
+        self, h: Histogram, k: int | None, noise: WeightedNoise, rng: Rng | None
+    ) -> tuple[np.ndarray, np.ndarray | None, bool]:
+        head, most = _head_of(h, k, noise.scale, noise.threshold)
+        return _pick(head, most, noise, self.release_weights, rng)
+
+    def _release(self, noise: WeightedNoise, cost: Cost) -> Callable[..., Release]:
+        """Return what makes a release of picks."""
+        return partial(
+            Release,
+            ordered=True,
+            cost=cost,
+            mechanism="weighted",
+            by_counts=True,  # of users with weights of at most 1
+            parameters={
+                "k": self.k,
+                "soft_cap": self.soft_cap,
+                "norm": self.norm,
+                "max_items_per_user": self.max_items_per_user,
+                "min_users": self.min_users,
+                "noise": noise.noise,
+                "scale": noise.scale / ONE,
+                "threshold": None if noise.threshold is None else noise.threshold / ONE,
+            },
+        )
+
+    def _by_group(self, hs: Histograms, noise: WeightedNoise, cost: Cost) -> Plan:
+        """Plan the noise of all pairs of a group and an item: the price is the same.
+
+        With a threshold all pairs that pass are released, of which the first in each group
+        come out. So groups that were read off the data show where a pair of theirs passed.
+        """
+        if noise.threshold is None:
+            return in_each(hs, lambda h: self._replace(histogram=h).at(noise, cost))
+        whole, k = together(cost, hs), self.k
+        release = self._release(noise, whole)
+
+        def draw(rng: Rng | None) -> Releases:
+            pairs, weights, private = self._picks(hs.pairs(), None, noise, rng)
+            found = dict(hs.split(pairs))
+            nothing = np.empty(0, np.int64)
+            places = list(range(len(hs))) if hs.public else list(found)
+            releases = []
+            for place in places:
+                which = found.get(place, nothing)[:k]
+                labels = hs.labels_of(place, pairs[which])
+                releases.append(
+                    release(
+                        indices=hs.items_of(place, pairs[which]) if hs.known_domain else None,
+                        labels=labels,
+                        weights=None if weights is None else weights[which],
+                        complete=k is None or which.size == k,
+                        private=private,
+                    )
+                )
+            groups = hs.groups
+            return Releases(
+                [groups[place] for place in places],
+                releases,
+                cost=whole,
+                mechanism="weighted",
+                private=private,
+            )
+
+        return Plan(whole, draw)
 
     def at_price(self, price: Fraction, mass: Fraction | None, cost: Cost) -> Plan:
         """Return the plan at a price and a threshold's mass: see `split_noise`."""
@@ -235,7 +318,7 @@ class Call(NamedTuple):
 
 
 def call_weighted(
-    h: Histogram,
+    h: Histogram | Histograms,
     *,
     k: int | None = None,
     min_users: int | None = None,
@@ -246,7 +329,7 @@ def call_weighted(
     h, soft_cap, norm = weighted_histogram(h)
     if min_users is not None:
         min_users = integer("min_users", min_users)
-    k = _checked_k(k, h.n_items, min_users)
+    k = _checked_k(k, h.least_items if isinstance(h, Histograms) else h.n_items, min_users)
     user = h.bound_of_user(max_items_per_user)
     release_weights = boolean("release_weights", release_weights)
     return Call(h, k, soft_cap, norm, user, min_users, release_weights)

@@ -3,6 +3,7 @@
 from dptopk.verification import (
     canonical,
     gamma,
+    groups,
     joint,
     limited_domain,
     limited_domain_laplace,
@@ -41,5 +42,6 @@ ENTRIES: dict[str, Entry] = {
         restricted.ENTRY,
         ranking.ENTRY,
         session.ENTRY,
+        groups.ENTRY,
     )
 }

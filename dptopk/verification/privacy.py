@@ -101,6 +101,8 @@ class Table:
     monotone : bool
         False: a neighbour moves every score by -1, 0 or 1; all pairs of histograms
         with counts 0, ..., max_count + 1.
+    user : callable, optional
+        Whether one user may have these items; by default any.
     """
 
     law: Law
@@ -108,6 +110,7 @@ class Table:
     max_count: int = 3
     max_items_per_user: int | None = None
     monotone: bool = True
+    user: Callable[[tuple[int, ...]], bool] | None = None
 
     @cached_property
     def most_items(self) -> int:
@@ -150,6 +153,8 @@ class Table:
         radix = (self.max_count + 2) ** np.arange(self.items - 1, -1, -1)
         for size in range(1, self.most_items + 1):
             for user in itertools.combinations(range(self.items), size):
+                if self.user is not None and not self.user(user):
+                    continue
                 large = small + radix[list(user)].sum()
                 yield small, large
                 yield large, small

@@ -49,13 +49,15 @@ class PrivacyCheck:
     max_count: int = 3
     max_items_per_user: int | None = None
     monotone: bool = True  #: False: neighbours move every score by -1, 0 or 1
+    user: Callable[[tuple[int, ...]], bool] | None = None  #: whose items these can be
     quick: bool = True
 
     def run(self) -> Verdict:
         """Judge every claim; the detail is that of the first that fails, or of the tightest."""
         table = privacy.Table(
-            self.law, self.items, self.max_count, self.max_items_per_user, self.monotone
-        )
+            self.law, self.items, self.max_count, self.max_items_per_user, self.monotone,
+            self.user,
+        )  # fmt: skip
         found = [(claim, table.worst(claim)) for claim in self.claims]
         bad = [pair for pair in found if not self._good(*pair)]
         claim, worst = bad[0] if bad else max(found, key=lambda pair: privacy.tightness(*pair))

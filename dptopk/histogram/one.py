@@ -15,7 +15,14 @@ from dptopk.accounting.weights import ONE, checked_weighting
 from dptopk.domain import bound_of_user, checked_k_bar, labels_at
 from dptopk.errors import SourceError, UnknownDomainError
 
-__all__ = ["Counts", "Histogram", "as_histogram", "known_histogram", "weighted_histogram"]
+__all__ = [
+    "Counts",
+    "Histogram",
+    "as_histogram",
+    "known_histogram",
+    "labels_of_data",
+    "weighted_histogram",
+]
 
 INT64_MAX = 2**63 - 1
 
@@ -196,7 +203,7 @@ class Histogram:
         if max_items_per_user is not None:
             max_items_per_user = integer("max_items_per_user", max_items_per_user)
         rows = counts_array("counts", counts).astype(np.int64, copy=True)
-        names = _labels_of_data(labels, rows.size)
+        names = labels_of_data(labels, rows.size)
         if rows.size > k_bar:
             raise ValueError("counts must not hold more rows than k_bar")
         if len(set(names.tolist() if isinstance(names, np.ndarray) else names)) != rows.size:
@@ -274,7 +281,7 @@ class Histogram:
         array = counts_array("weights", weights)
         if known and not array.size:
             raise ValueError("weights must hold at least one item")
-        names = labels_array if known else _labels_of_data
+        names = labels_array if known else labels_of_data
         return cls.__new__(cls)._of_weights(
             array.astype(np.int64, copy=True),
             labels=names(labels, array.size),
@@ -949,7 +956,7 @@ class Histogram:
         return f"Histogram({', '.join(parts)})"
 
 
-def _labels_of_data(labels: Any, n: int) -> Sequence[Any] | np.ndarray:
+def labels_of_data(labels: Any, n: int) -> Sequence[Any] | np.ndarray:
     """Return labels that were read off the data, as `dptopk.sources` reads them: of one kind.
 
     Whether one of them can't be recorded, after it was picked and paid for, would
@@ -1012,9 +1019,11 @@ def known_histogram(counts: Counts, mechanism: str, *, truncated: bool = False) 
     return h
 
 
-def weighted_histogram(h: Any) -> tuple[Histogram, int, str]:
-    """Return a histogram of weights, with its soft cap and norm."""
-    if not isinstance(h, Histogram):
+def weighted_histogram(h: Any) -> tuple[Any, int, str]:
+    """Return a histogram of weights, or one for each group, with its soft cap and norm."""
+    from dptopk.histogram.many import Histograms
+
+    if not isinstance(h, (Histogram, Histograms)):
         raise TypeError(
             "weighted needs to know how many items each user has: give it a Histogram with a "
             f"soft cap, as of Histogram.from_events(..., soft_cap=3), not {type(h).__name__}"

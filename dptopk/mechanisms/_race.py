@@ -1,0 +1,95 @@
+"""The k largest of noisy counts, told by public numbers alone: of one histogram or of many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dptopk import _core
+from dptopk._counts import Head
+from dptopk.histogram import Histogram, Histograms
+from dptopk.mechanisms._plan import Plan
+from dptopk.mechanisms._select import Scores, select
+from dptopk.release import Cost, Release
+from dptopk.releases import Releases
+
+__all__ = ["Race", "plan_race"]
+
+
+class Race(NamedTuple):
+    """What noise is drawn and what becomes of the picks.
+
+    Attributes
+    ----------
+    k : int
+    scale : float
+    noise : str
+    k_bar : int or None
+        How many of the largest counts take part, against a stopper; None: all, and none.
+    lift : float
+        How far the stopper stands above h_(k_bar+1) + 1, in units of the scale.
+    release : function
+        A Release from indices, labels, complete and private.
+    ordered : bool
+    """
+
+    k: int
+    scale: float
+    release: Callable[..., Release]
+    noise: str = "gumbel"
+    k_bar: int | None = None
+    lift: float = 0.0
+    ordered: bool = True
+
+    def released(self, picks: np.ndarray, source: Histogram | Scores, private: bool) -> Release:
+        """Return the release of the picks, in the order they came."""
+        complete = self.k_bar is None or bool(picks[-1] != _core.STOP)
+        if not complete:
+            picks = picks[:-1]
+        if not self.ordered:
+            picks = np.sort(picks)
+        return self.release(
+            indices=picks if source.known_domain else None,
+            labels=source.labels_of(picks),
+            complete=complete,
+            private=private,
+        )
+
+    def in_rows(self, hs: Histograms, cost: Cost, rng: Any) -> Releases:
+        """Draw in every group: the same race, whatever its counts."""
+        releases = []
+        for place in range(len(hs)):
+            row = hs.row(place)
+            source = row if self.k_bar is not None else Scores(row, None, True)
+            releases.append(plan_race(self, source, cost).draw(rng).at_cost(cost))
+        return Releases(
+            hs.groups,
+            releases,
+            cost=cost,
+            mechanism=releases[0].mechanism,
+            private=all(release.private for release in releases),
+        )
+
+
+def plan_race(race: Race, source: Histogram | Scores, cost: Cost) -> Plan:
+    """Return the plan of a race among a histogram's counts, or scores."""
+    stop = None
+    if race.k_bar is None:
+        assert isinstance(source, Scores)
+        head = source.head(k=race.k, scale=race.scale)
+    else:
+        assert isinstance(source, Histogram)
+        keys, items, next_count = source.cut(race.k_bar)
+        head, stop = Head(keys, items, None, False), (next_count + 1, race.lift)
+
+    def draw(rng: Any) -> Release:
+        picks, private = select(
+            head, k=race.k, scale=race.scale, noise=race.noise, stop=stop, rng=rng
+        )
+        return race.released(picks, source, private)
+
+    # Scores that are no histogram's counts as they are, such as for the least of them.
+    plain = isinstance(source, Histogram) or source.column is None
+    return Plan(cost, draw, race if plain else None)
