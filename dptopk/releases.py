@@ -2,16 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from dptopk._show import BACKENDS, Backend, frame, json_of, table
 from dptopk._validate import choice
 from dptopk.release import Cost, Release, caption
 
-__all__ = ["Releases"]
+__all__ = ["Releases", "RowsOfReleases"]
 
 _IN_COMMON = ("cost", "mechanism", "private")
+
+
+class RowsOfReleases(Sequence[Release]):
+    """Releases of many groups, each made when it is looked at: two arrays hold them all.
+
+    Parameters
+    ----------
+    made : function
+        A Release from indices, labels and complete.
+    offsets : int64 array, shape (n + 1,)
+        Where the picks of each group begin.
+    indices : int64 array or None
+    labels : tuple or None
+    complete : bool array, shape (n,)
+    """
+
+    def __init__(
+        self,
+        made: Callable[..., Release],
+        offsets: np.ndarray,
+        indices: np.ndarray | None,
+        labels: tuple[Any, ...] | None,
+        complete: np.ndarray,
+    ):
+        self._made, self._offsets, self._complete = made, offsets, complete
+        self._indices, self._labels = indices, labels
+
+    def __len__(self) -> int:
+        return self._complete.size
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        place = range(len(self))[place]
+        some = slice(*self._offsets[place : place + 2].tolist())
+        return self._made(
+            indices=None if self._indices is None else self._indices[some].copy(),
+            labels=None if self._labels is None else self._labels[some],
+            complete=bool(self._complete[place]),
+        )
 
 
 class Releases(Mapping[Any, Release]):

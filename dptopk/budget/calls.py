@@ -31,8 +31,9 @@ def steps_in(call: dict[str, Any], counts: Any) -> Steps:
 def largest_k(call: dict[str, Any], counts: Any) -> float:
     """Return the largest k that public numbers allow: of "rest" there is no more."""
     limits = [call.get("k_bar"), getattr(counts, "k_bar", None)]
-    if "k_bar" not in call and hasattr(counts, "__len__"):  # all items of a known domain
-        limits.append(len(counts))
+    if "k_bar" not in call:  # all items of a known domain
+        least = getattr(counts, "least_items", None)  # of the groups, if there are many
+        limits.append(len(counts) if least is None and hasattr(counts, "__len__") else least)
     return min((limit for limit in limits if isinstance(limit, int)), default=math.inf)
 
 

@@ -215,7 +215,7 @@ class Filter(FilterCalls):
         plan = steps.at(down(step), down(delta), self._cost_of_call)
         check_rng(rng)
         each = self._price(step)
-        self._reserve(steps.most * each, delta)
+        self._reserve(steps.most * each, steps.thresholds * delta)
         released = plan.draw(rng)
         with self._lock:
             self._left += (steps.most - steps.taken(released)) * each

@@ -15,7 +15,7 @@ from dptopk.budget.account import Account, ProcessAccount, check
 from dptopk.budget.calls import Calls, call_of, largest_k, steps_in
 from dptopk.budget.terms import ACCOUNTINGS, Remaining, Spent, Terms
 from dptopk.errors import BudgetError
-from dptopk.histogram import Counts
+from dptopk.histogram import Counts, Histograms
 from dptopk.mechanisms._plan import Steps
 from dptopk.mechanisms.table import refused_by_session
 from dptopk.release import Cost
@@ -171,11 +171,13 @@ class Session(Calls):
     def _steps(self, call: dict[str, Any], counts: Counts) -> Steps:
         """Check a call; of "rest" take as much as is left, at least 1."""
         if call.get("k") == "rest":
-            left = self._account.remaining().outcomes
+            groups = counts.max_groups_per_user if isinstance(counts, Histograms) else 1
+            left = self._account.remaining().outcomes // groups  # in each group of a user
             k = max(1, int(min(left, largest_k(call, counts))))
             steps = steps_in({**call, "k": k}, counts)
-            if steps.most > left and k > 1:  # steps that are no outcomes
-                steps = steps_in({**call, "k": max(1, k - (steps.most - left))}, counts)
+            more = steps.most // groups - left  # steps that are no outcomes
+            if more > 0 and k > 1:
+                steps = steps_in({**call, "k": max(1, k - more)}, counts)
         else:
             steps = steps_in(call, counts)
         if steps.histogram is not None:

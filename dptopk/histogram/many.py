@@ -386,12 +386,29 @@ class Histograms(Mapping[Any, Histogram]):
         sizes = np.diff(self._offsets)
         return not self._known_domain or bool((sizes == sizes[0]).all())
 
-    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return all counts and their items, each group's descending; offsets; the next counts."""
-        cut_off = self._next_counts
-        if cut_off is None:
-            cut_off = np.zeros(len(self), np.int64)
-        return self._values, self._items, self._offsets, cut_off
+    def cut(self, k_bar: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return the k_bar largest counts of each group, or all, as `Histogram.cut` does.
+
+        These are the counts and their items, each group's descending, one group after the
+        other; the offsets of groups; and the counts that come next.
+        """
+        offsets, sizes = self._offsets, np.diff(self._offsets)
+        following = np.zeros(sizes.size, np.int64)
+        if k_bar == self._k_bar and self._next_counts is not None:
+            following = self._next_counts
+        if k_bar is None or not self._values.size or sizes.max() <= k_bar:
+            return self._values, self._items, offsets, following
+        more, starts, left = sizes > k_bar, offsets[:-1], np.minimum(sizes, k_bar)
+        following[more] = self._values[starts[more] + k_bar]
+        cuts = np.append(0, np.cumsum(left))
+        kept = np.arange(cuts[-1]) + np.repeat(starts - cuts[:-1], left)
+        return self._values[kept], self._items[kept], cuts, following
+
+    def labels_in_rows(self, items: np.ndarray, offsets: np.ndarray) -> tuple[Any, ...] | None:
+        """Return the labels of some items of each group, which begin at offsets."""
+        if self._labels is not None and len(self._labels) == self._values.size:
+            items = items + np.repeat(self._offsets[:-1], np.diff(offsets))
+        return labels_at(self._labels, items)
 
     def pairs(self) -> Histogram:
         """Return the counts of all pairs of a group and an item; pairs are numbered in turn."""

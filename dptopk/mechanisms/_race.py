@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,9 +11,10 @@ from dptopk import _core
 from dptopk._counts import Head
 from dptopk.histogram import Histogram, Histograms
 from dptopk.mechanisms._plan import Plan
+from dptopk.mechanisms._rows import Rows, select_rows
 from dptopk.mechanisms._select import Scores, select
 from dptopk.release import Cost, Release
-from dptopk.releases import Releases
+from dptopk.releases import Releases, RowsOfReleases
 
 __all__ = ["Race", "plan_race"]
 
@@ -30,14 +31,14 @@ class Race(NamedTuple):
         How many of the largest counts take part, against a stopper; None: all, and none.
     lift : float
         How far the stopper stands above h_(k_bar+1) + 1, in units of the scale.
-    release : function
-        A Release from indices, labels, complete and private.
+    release : partial of Release
+        Takes what is left to say: indices, labels, complete and private.
     ordered : bool
     """
 
     k: int
     scale: float
-    release: Callable[..., Release]
+    release: partial[Release]
     noise: str = "gumbel"
     k_bar: int | None = None
     lift: float = 0.0
@@ -59,17 +60,29 @@ class Race(NamedTuple):
 
     def in_rows(self, hs: Histograms, cost: Cost, rng: Any) -> Releases:
         """Draw in every group: the same race, whatever its counts."""
-        releases = []
-        for place in range(len(hs)):
-            row = hs.row(place)
-            source = row if self.k_bar is not None else Scores(row, None, True)
-            releases.append(plan_race(self, source, cost).draw(rng).at_cost(cost))
+        k, stop = np.full(len(hs), self.k), None
+        keys, items, offsets, next_counts = hs.cut(self.k_bar)
+        if self.k_bar is not None:
+            stop = next_counts + 1, np.full(len(hs), self.lift)
+            k = np.minimum(k, np.diff(offsets) + 1)
+        picks, private = select_rows(
+            Rows(keys, items, offsets, stop=stop), k=k, scale=self.scale, noise=self.noise, rng=rng
+        )
+        came = picks != _core.STOP
+        complete = came[np.cumsum(k) - 1]  # the stopper, and what is left, come last
+        ends = np.cumsum(np.add.reduceat(came, np.cumsum(k) - k, dtype=np.int64))
+        picks = picks[came]
+        if not self.ordered:
+            picks = np.sort(picks.reshape(len(hs), self.k), axis=1).reshape(-1)
+        places = np.append(0, ends)
+        made = partial(self.release, cost=cost, private=private)
+        labels = hs.labels_in_rows(picks, places)
         return Releases(
             hs.groups,
-            releases,
+            RowsOfReleases(made, places, picks if hs.known_domain else None, labels, complete),
             cost=cost,
-            mechanism=releases[0].mechanism,
-            private=all(release.private for release in releases),
+            mechanism=self.release.keywords["mechanism"],
+            private=private,
         )
 
 
