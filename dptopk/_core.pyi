@@ -1,5 +1,6 @@
 """Types of the extension module."""
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -54,6 +55,9 @@ def keys(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]: ...
 def cut(
     counts: npt.NDArray[Any], m: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]: ...
+def sort_rows(
+    values: npt.NDArray[Any], offset: npt.NDArray[np.int64] | None = None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
 def count_keys(
     counts: npt.NDArray[Any], span: int, copy: npt.NDArray[np.int16] | None = None
 ) -> npt.NDArray[np.int64]: ...
@@ -93,6 +97,7 @@ def race_rows(
     stop: int,
     stop_key: npt.NDArray[np.int64] | None,
     stop_offset: npt.NDArray[np.float64] | None,
+    tails: Sequence[npt.NDArray[Any] | None] | None,
     item: npt.NDArray[np.int64],
     done: int,
     end: int,

@@ -446,6 +446,59 @@ def cut(counts, size_t m):
         PyBuffer_Release(&view)
 
 
+def sort_rows(values, const int64_t[::1] offset=None):
+    """(keys, index) of the items of every row in descending order, one row after the other.
+
+    `values` has two dimensions; or one, of which [offset[i], offset[i + 1]) is row i.
+    """
+    cdef Py_buffer view
+    cdef dptk_column col
+    cdef int64_t[::1] keys_out, index_out
+    cdef int64_t *scratch = NULL
+    cdef size_t i, n, done = 0, most = 0
+    cdef int status = DPTK_OK, negative = 0
+    PyObject_GetBuffer(values, &view, PyBUF_STRIDES | PyBUF_FORMAT)
+    try:
+        col.type = column_type(&view)
+        if view.ndim != (2 if offset is None else 1) or col.type < 0:
+            raise TypeError("values must be native integers, float32 or float64 in rows")
+        col.stride = view.strides[view.ndim - 1]
+        if offset is None:
+            n = view.shape[0]
+            most = view.shape[1]
+        else:
+            n = offset.shape[0] - 1
+            for i in range(n):
+                most = max(most, <size_t>(offset[i + 1] - offset[i]))
+        total = n * most if offset is None else int(offset[n] - offset[0])
+        keys_array = np.empty(total, dtype=np.int64)
+        index_array = np.empty(total, dtype=np.int64)
+        if total == 0:
+            return keys_array, index_array
+        keys_out, index_out = keys_array, index_array
+        scratch = scratch_words(dptk_cut_scratch(most, most))
+        with nogil:
+            for i in range(n):
+                if offset is None:
+                    col.n = most
+                    col.data = <const char *>view.buf + <Py_ssize_t>i * view.strides[0]
+                else:
+                    col.n = <size_t>(offset[i + 1] - offset[i])
+                    col.data = <const char *>view.buf + offset[i] * col.stride
+                if col.n == 0:
+                    continue
+                status = dptk_cut(&col, col.n, scratch, &keys_out[done], &index_out[done],
+                                  &negative)
+                if status != DPTK_OK:
+                    break
+                done += col.n
+        raise_nan(status)
+        return keys_array, index_array
+    finally:
+        free(scratch)
+        PyBuffer_Release(&view)
+
+
 def count_keys(counts, size_t span, int16_t[::1] copy=None):
     """How many scores have each key in [0, span).
 
@@ -596,16 +649,18 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
 def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
               const int64_t[::1] start, const int64_t[::1] place, double scale, int noise,
               bint real, int stop, const int64_t[::1] stop_key, const double[::1] stop_offset,
-              int64_t[::1] item, size_t done, size_t end):
+              tails, int64_t[::1] item, size_t done, size_t end):
     """Return (done, undecided): dptk_race_rows from race `done` on, its picks into `item`.
 
     If undecided, the next word is the first of race `done`. Words of earlier races are
-    forgotten along the way. `stop_key` and `stop_offset` are None without a stopper.
+    forgotten along the way. `stop_key` and `stop_offset` are None without a stopper;
+    `tails` is None, or a sequence of arrays, and None for a row whose head is all.
     """
     cdef dptk_rows rows
+    cdef Columns columns
     cdef dptk_race_scratch scratch
     cdef dptk_buffer *buffer = NULL
-    cdef size_t capacity = 256, i, most = 0
+    cdef size_t capacity = 256, i, most = 0, largest = 0
     cdef int64_t nothing = 0
     cdef double factor = error_factor
     cdef int status = DPTK_SCRATCH
@@ -616,6 +671,9 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
     rows.start = &start[0]
     rows.place = &place[0]
     rows.tail = NULL
+    if tails is not None:
+        columns = Columns(tails, start)
+        rows.tail = columns.column
     rows.real = real
     rows.stop = stop
     if stop:
@@ -626,8 +684,9 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
     if isinstance(source, BufferedSource):
         buffer = (<BufferedSource>source).buffer
     for i in range(rows.n):
-        most = max(most, <size_t>min(place[i + 1] - place[i], start[i + 1] - start[i] + 1))
-    while capacity < most + 128:
+        most = max(most, <size_t>(place[i + 1] - place[i]))
+        largest = max(largest, rows.tail[i].n if rows.tail else <size_t>(start[i + 1] - start[i]))
+    while capacity < min(most, largest + 1) + 128:
         capacity *= 2
     scratch.block = NULL
     try:
@@ -650,6 +709,35 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
         free(scratch.block)
     raise_nan(status)
     return done, status == DPTK_UNDECIDED
+
+
+@cython.final
+cdef class Columns:
+    """The tails of rows, or columns as long as the heads that are all: kept alive."""
+
+    cdef dptk_column *column
+    cdef Py_buffer *view
+    cdef size_t n
+
+    def __cinit__(self, tails, const int64_t[::1] start):
+        cdef size_t i
+        self.column = <dptk_column *>calloc(len(tails), sizeof(dptk_column))
+        self.view = <Py_buffer *>calloc(len(tails), sizeof(Py_buffer))
+        if self.column == NULL or self.view == NULL:
+            raise MemoryError
+        for i, tail in enumerate(tails):
+            if tail is None:
+                self.column[i].n = <size_t>(start[i + 1] - start[i])
+            else:
+                column_of(tail, &self.view[i], &self.column[i])
+                self.n = i + 1
+
+    def __dealloc__(self):
+        cdef size_t i
+        for i in range(self.n):
+            PyBuffer_Release(&self.view[i])  # nothing, if it holds nothing
+        free(self.view)
+        free(self.column)
 
 
 cdef int run_rows(dptk_rng *rng, dptk_buffer *buffer, const dptk_rows *rows, size_t end,

@@ -103,7 +103,8 @@ def choice(name: str, value: Any, names: Collection[str]) -> Any:
     return value
 
 
-def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:
+def _vector(name: str, values: Any, kinds: str, wanted: str, *, many: bool = False) -> np.ndarray:
+    """Return an array of some kinds, native and of one dimension; or, if `many`, of one or more."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must be {wanted}, got a masked array: its mask would be lost")
     try:
@@ -118,7 +119,9 @@ def _vector(name: str, values: Any, kinds: str, wanted: str) -> np.ndarray:
         if name == "counts" and array.dtype.kind in "OSU":
             hint = "; dptopk.Histogram.from_events and from_files count events"
         raise TypeError(f"{name} must be {wanted}, got {array.dtype.type.__name__}{hint}")
-    if array.ndim != 1:
+    if array.ndim == 0 and many:
+        raise ValueError(f"{name} must have at least one dimension")
+    if array.ndim != 1 and not many:
         raise ValueError(f"{name} must have one dimension, got {array.ndim}")
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
@@ -165,15 +168,17 @@ def counts_array(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def scores_array(name: str, values: Any) -> np.ndarray:
-    """Return scores as a 1-D array of a native integer or float dtype, all finite."""
+def scores_array(name: str, values: Any, *, many: bool = False) -> np.ndarray:
+    """Return scores as an array of a native integer or float dtype, all finite.
+
+    It has one dimension; or, if `many`, one or more.
+    """
     _check_unlabelled(name, values)
-    array = _vector(name, values, "iuf", "an array of integers or floats of up to 64 bits")
-    if array.dtype.kind == "f":
-        if np.isnan(array).any():
-            raise ValueError(f"{name} must not contain NaN")
-        if np.isinf(array).any():
-            raise ValueError(f"{name} must not contain infinite values")
+    wanted = "an array of integers or floats of up to 64 bits"
+    array = _vector(name, values, "iuf", wanted, many=many)
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        what = "NaN" if np.isnan(array).any() else "infinite values"
+        raise ValueError(f"{name} must not contain {what}")
     return array
 
 

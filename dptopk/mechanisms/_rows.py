@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dptopk import _core
-from dptopk._counts import Head
-from dptopk.mechanisms._select import replay
+from dptopk._counts import HEAD, Head
+from dptopk.mechanisms._select import head_of_scores, replay
 from dptopk.rng import acquire, release
 
-__all__ = ["Rows", "select_rows", "select_rows_from"]
+__all__ = ["Rows", "in_blocks", "race_rows", "select_rows", "select_rows_from", "sorted_rows"]
 
 PICKS = 1 << 14  # of a block: some 5 to 10 ms of work
 
@@ -26,6 +27,8 @@ class Rows(NamedTuple):
     real : whether keys are those of floats
     stop : (scores, offsets), int64 and float64 arrays of shape (n,), of a stopper in each
         row as in `select`; or None
+    tails : for each row an array of all its scores, or None if all are in `keys`; or None
+        if that is true of every row
     """
 
     keys: np.ndarray
@@ -33,11 +36,13 @@ class Rows(NamedTuple):
     offsets: np.ndarray
     real: bool = False
     stop: tuple[np.ndarray, np.ndarray] | None = None
+    tails: Sequence[np.ndarray | None] | None = None
 
     def head(self, row: int) -> tuple[Head, tuple[int, float] | None]:
         """Return one row and its stopper, as `select` takes them."""
         some = slice(*self.offsets[row : row + 2].tolist())
-        head = Head(self.keys[some], self.items[some], None, self.real)
+        tail = None if self.tails is None else self.tails[row]
+        head = Head(self.keys[some], self.items[some], tail, self.real)
         return head, self.stop and (int(self.stop[0][row]), float(self.stop[1][row]))
 
 
@@ -53,12 +58,9 @@ def select_rows(
 ) -> tuple[np.ndarray, bool]:
     """Return the k picks of every row, as `select` draws them, and whether privately drawn.
 
-    The contract: races run in order, all rows of the first pass, then all of the next.
-    They are cut into blocks of ``max(1, PICKS // k)`` races, of the largest k. If there is
-    one block, its races draw from the source one after the other, as a loop of
-    `select_from` does. Otherwise each block draws so from a source of its own, which four
-    words of the caller's determine: the first four for the first block, and so on. So
-    the picks follow from the words of the source alone, however many workers there are.
+    The contract: races run in order, all rows of the first pass, then all of the next, in
+    the blocks of `in_blocks`, of the largest k. In a block, each race draws the words
+    that follow those of the one before, as a loop of `select_from` does.
 
     Parameters
     ----------
@@ -105,29 +107,50 @@ def select_rows_from(
     place = np.zeros(n + 1, np.int64)
     np.cumsum(np.broadcast_to(k, (n,)), out=place[1:])
     picks = np.empty(passes * int(place[-1]), np.int64)
-    size = max(1, PICKS // max(1, int(np.max(k, initial=1))))
-    starts = range(0, passes * n, size)
 
-    def run(source: _core.Source, first: int) -> None:
-        end = min(first + size, passes * n)
-        _run(source, rows, place, picks, first, end, scale=scale, noise=noise)
+    def run(source: _core.Source, first: int, end: int) -> None:
+        race_rows(source, rows, place, picks, first, end, scale=scale, noise=noise)
 
-    if len(starts) == 1:
-        run(source, 0)
-        return picks
-    sources = [source.spawn() for _ in starts]
-    source.begin()  # the keys of the children are forgotten
-    if workers == 1:
-        for child, first in zip(sources, starts, strict=True):
-            run(child, first)
-    else:
-        with ThreadPoolExecutor(min(workers, max(1, len(starts)))) as pool:
-            for _ in pool.map(run, sources, starts):
-                pass
+    in_blocks(source, passes * n, int(np.max(k, initial=1)), workers, run)
     return picks
 
 
-def _run(
+def in_blocks(
+    source: _core.Source,
+    races: int,
+    k: int,
+    workers: int,
+    run: Callable[[_core.Source, int, int], None],
+) -> None:
+    """Call ``run(source, first, end)`` for blocks of races with k picks each, in threads.
+
+    A block is ``max(1, PICKS // k)`` races. If there is one, it draws from the source
+    itself. Otherwise each draws from a source of its own, which four words of this one
+    determine: the first four for the first block, and so on. So what is drawn follows
+    from the words of the source alone, however many workers there are.
+    """
+    size = max(1, PICKS // max(1, k))
+    firsts = range(0, races, size)
+    ends = [min(first + size, races) for first in firsts]
+    if len(firsts) == 1:
+        run(source, 0, races)
+        return
+
+    def children() -> Iterator[_core.Source]:
+        for _ in firsts:
+            yield source.spawn()
+            source.begin()  # the child's key is forgotten
+
+    if workers == 1:
+        for each in zip(children(), firsts, ends, strict=True):
+            run(*each)
+        return
+    with ThreadPoolExecutor(min(workers, max(1, len(firsts)))) as pool:
+        for _ in pool.map(run, children(), firsts, ends):
+            pass
+
+
+def race_rows(
     source: _core.Source,
     rows: Rows,
     place: np.ndarray,
@@ -153,6 +176,7 @@ def _run(
             rows.stop is not None,
             stop_keys,
             stop_offsets,
+            rows.tails,
             picks,
             done,
             end,
@@ -169,3 +193,37 @@ def _run(
         picks[first : first + found.size] = found
         source.begin()
         done += 1
+
+
+def sorted_rows(
+    values: np.ndarray, bounds: np.ndarray, first: int, end: int, *, k: int, scale: float
+) -> Rows:
+    """Cut the rows [first, end) of scores for k picks at a noise scale.
+
+    Row i is ``values[bounds[i]:bounds[i + 1]]``, or if the values have two dimensions
+    ``values[i]``. Each is cut as `head_of_scores` does.
+    """
+    flat = values.ndim == 1
+    bounds = bounds[first : end + 1]
+    sizes = np.diff(bounds)
+    large = (sizes > 2 * max(HEAD, 8 * k)).nonzero()[0].tolist()
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+    tails: list[np.ndarray | None] = [None] * sizes.size
+    start = 0
+    for i in [*large, sizes.size]:
+        if flat:
+            parts.append(_core.sort_rows(values, bounds[start : i + 1]))
+        else:
+            parts.append(_core.sort_rows(values[first + start : first + i]))
+        if i < sizes.size:
+            row = values[bounds[i] : bounds[i + 1]] if flat else values[first + i]
+            head = head_of_scores(row, k=k, scale=scale)
+            parts.append((head.keys, head.items))
+            tails[i], sizes[i] = head.tail, head.keys.size
+        start = i + 1
+    keys, items = parts[0]
+    if large:
+        keys, items = (np.concatenate(each) for each in zip(*parts, strict=True))
+    offsets = np.zeros(sizes.size + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return Rows(keys, items, offsets, values.dtype.kind == "f", None, tails if large else None)
