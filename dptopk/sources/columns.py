@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dptopk.errors import SourceError
-from dptopk.sources.engines import fetch, in_engine, keyed
+from dptopk.sources.engines import fetch, keyed
+from dptopk.sources.keys import in_engine
 from dptopk.sources.labels import BOOLEAN, FLOAT, INTEGER, TEXT, Column, Domain, column_of, is_null
 
 __all__ = ["column", "domain_of", "is_column"]

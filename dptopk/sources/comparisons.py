@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from dptopk.errors import SourceError
 from dptopk.sources.columns import domain_of
-from dptopk.sources.engines import fetch, in_engine, keyed
+from dptopk.sources.engines import fetch, keyed
+from dptopk.sources.keys import in_engine
 from dptopk.sources.labels import Domain, Kind, matched
 from dptopk.sources.plain import is_plain, two_columns
 from dptopk.sources.progress import working

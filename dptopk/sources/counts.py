@@ -10,7 +10,8 @@ import numpy as np
 from dptopk._validate import counts_array
 from dptopk.errors import SourceError
 from dptopk.sources.columns import column
-from dptopk.sources.engines import fetch, in_engine, keyed
+from dptopk.sources.engines import fetch, keyed
+from dptopk.sources.keys import in_engine
 from dptopk.sources.labels import Column, is_null
 
 __all__ = ["labelled_counts"]

@@ -9,8 +9,8 @@ from typing import Any
 
 from dptopk.errors import SourceError
 from dptopk.sources.columns import domain_of
-from dptopk.sources.engines import duckdb_kind
 from dptopk.sources.files import connect
+from dptopk.sources.on_duckdb import duckdb_kind
 from dptopk.sources.paths import checked, format_of
 from dptopk.sources.readers import How, of_file, parquet_columns, rows_of
 

@@ -9,47 +9,20 @@ labels one, or one label two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+import sys
+from typing import Any
 
-from dptopk.errors import SourceError
-from dptopk.sources import labels
+from dptopk.sources import labels, on_duckdb, on_spark
+from dptopk.sources.keys import Keyed, find, in_engine, integers, no_labels
 from dptopk.sources.labels import Kind
 
-__all__ = [
-    "ACCEPTED",
-    "DUCKDB_KEYS",
-    "Keyed",
-    "duckdb_kind",
-    "fetch",
-    "find",
-    "form_of",
-    "in_engine",
-    "keyed",
-    "no_column",
-    "no_labels",
-]
+__all__ = ["ACCEPTED", "fetch", "keyed"]
 
 ACCEPTED = (
-    "pandas, Polars (eager or lazy), PyArrow and other tables that narwhals takes, DuckDB "
-    "relations, a dict of columns, a pair of columns, or a list of (user, item) pairs"
+    "pandas, Polars (eager or lazy), PyArrow tables and datasets, DuckDB relations, Spark, Dask, "
+    "Ibis, other tables that narwhals takes, a dict of columns, a pair of columns, or a list of "
+    "(user, item) pairs"
 )
-
-
-class Keyed(NamedTuple):
-    """Two columns of keys, as a lazy query.
-
-    Attributes
-    ----------
-    query : narwhals.LazyFrame
-        Columns `user`, `item`, and `bad`: 1 where the user is null, 2 where the
-        item is, 3 where both are, else 0.
-    kinds : (Kind or None, Kind or None)
-        Of users and items; None for a column of nulls without a type.
-    """
-
-    query: Any
-    kinds: tuple[Kind | None, Kind | None]
 
 
 def keyed(frame: Any, user: str, item: str) -> Keyed | None:
@@ -75,8 +48,21 @@ def keyed(frame: Any, user: str, item: str) -> Keyed | None:
             "reading DataFrames needs narwhals: pip install 'dptopk[files]'"
         ) from None
     native = nw.to_native(frame, pass_through=True)
+    if _is_dataset(native):
+        keyed(native.schema.empty_table(), user, item)  # what DuckDB might read as another type
+        return on_duckdb.of_dataset(native, user, item)
+    if nw.dependencies.is_ibis_table(native):
+        native = on_duckdb.of_ibis(native)
     if nw.dependencies.is_duckdb_relation(native):
-        return _of_relation(native, user, item)
+        return on_duckdb.of_relation(native, user, item)
+    if nw.dependencies.is_pyspark_dataframe(native) or nw.dependencies.is_pyspark_connect_dataframe(
+        native
+    ):
+        return on_spark.of_frame(native, user, item)
+    if nw.dependencies.is_dask_dataframe(native):
+        from dptopk.sources import on_dask  # it calls this for each of its parts
+
+        return on_dask.of_frame(native, user, item)
     names = _names_of(native)
     if names is not None:
         find(names, user)
@@ -101,33 +87,13 @@ def keyed(frame: Any, user: str, item: str) -> Keyed | None:
     return Keyed(lazy.select(**keys, bad=bad), (of_user, of_item))
 
 
-def in_engine(work: Callable[..., Any], *args: Any) -> Any:
-    """Call `work`; replace an engine's error, which may quote data, by one that does not."""
-    try:
-        return work(*args)
-    except (SourceError, ImportError):
-        raise
-    except Exception as error:
-        kind = type(error).__name__
-        interrupted = isinstance(error, RuntimeError) and "interrupted" in str(error)
-    if interrupted:  # DuckDB's word for Ctrl-C
-        raise KeyboardInterrupt
-    # Raised out here, so that not even __context__ holds the engine's message.
-    if kind in ("MemoryError", "OutOfMemoryException"):
-        raise SourceError("the distinct (user, item) pairs do not fit in memory")
-    raise SourceError(
-        "the events could not be read and counted: a malformed, cut short or non-UTF-8 row, "
-        f"or a failure of the engine ({kind})"
-    )
-
-
 def fetch(query: Any) -> tuple[list[Any], ...]:
     """Run a query and return its columns as lists."""
-    if query.implementation.is_duckdb():
-        native = query.to_native()  # narwhals would go through PyArrow
-        rows = native.fetchall()
-        columns = zip(*rows, strict=True) if rows else ((),) * len(native.columns)
-        return tuple(map(list, columns))
+    engine = query.implementation
+    if engine.is_duckdb():
+        return on_duckdb.rows(query.to_native())
+    if engine.is_spark_like():
+        return on_spark.rows(query.to_native())
     done = query.collect()
     return tuple(done[name].to_list() for name in done.columns)
 
@@ -146,21 +112,9 @@ def _names_of(native: Any) -> list[Any] | None:
     return None
 
 
-def find(names: Sequence[Any], name: Any) -> int:
-    """Return the place of the column that is named exactly so."""
-    places = [place for place, other in enumerate(names) if other == name]
-    if len(places) > 1:
-        raise SourceError(f"two columns are named {name!r}; rename one of them")
-    if not places:
-        columns = f"; columns: {', '.join(map(repr, names))}"
-        raise SourceError(no_column(name, names) + columns)
-    return places[0]
-
-
-def no_column(name: str, names: Sequence[Any]) -> str:
-    """Return the words for a column that is not there, with one that differs in case only."""
-    alike = [other for other in names if str(other).casefold() == name.casefold()]
-    return f"no column {name!r}" + (f", but {alike[0]!r}" if alike else "")
+def _is_dataset(native: Any) -> bool:
+    dataset = sys.modules.get("pyarrow.dataset")
+    return dataset is not None and isinstance(native, dataset.Dataset)
 
 
 def _is_path(frame: object) -> bool:
@@ -231,7 +185,7 @@ def _kind_of(name: str, dtype: Any, native: Any) -> Kind | None:
     import narwhals as nw
 
     if dtype.is_integer():
-        return labels.INTEGER._replace(limits=_range(str(dtype)))
+        return labels.INTEGER._replace(limits=integers(str(dtype)))
     if isinstance(dtype, nw.Decimal):
         return labels.DECIMAL._replace(limits=_digits(name, dtype, native))
     if dtype in (nw.Float32, nw.Float64):
@@ -252,12 +206,6 @@ def _kind_of(name: str, dtype: Any, native: Any) -> Kind | None:
     raise no_labels(name, dtype)
 
 
-def _range(name: str) -> tuple[int, int]:
-    """Return the least and the greatest integer of a type: Int8, UInt64, ..."""
-    bits = int(name.rpartition("t")[2])
-    return (0, 2**bits - 1) if name.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-
-
 def _digits(name: str, dtype: Any, native: Any) -> tuple[int, int] | None:
     """Return the digits of a decimal in all and after the point; None if nobody says."""
     if not hasattr(dtype, "precision"):  # of an older narwhals
@@ -274,14 +222,6 @@ def _native_type(native: Any, name: str) -> Any:
     if hasattr(native, "schema"):  # PyArrow
         return native.schema.field(name).type
     return getattr(native, "dtypes", {}).get(name)
-
-
-def no_labels(name: str, dtype: Any) -> SourceError:
-    """Return the error for a column of a type that holds no labels."""
-    return SourceError(
-        f"column {name!r} is of type {dtype}, which holds no labels: they must be "
-        f"{labels.ALLOWED}; cast it to text or integers"
-    )
 
 
 def _is_null(name: str, kind: Kind | None) -> Any:
@@ -309,85 +249,3 @@ def _key(name: str, kind: Kind | None, schema: Any) -> Any:
     if isinstance(dtype, nw.Datetime):
         return column.cast(nw.Int64)
     return column
-
-
-# ---- DuckDB
-
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
-_DUCKDB = {
-    f"{u}{name}": labels.INTEGER._replace(limits=_range(f"{u}Int{bits}"))
-    for u in ("", "U")
-    for name, bits in _BITS.items()
-} | {
-    "VARCHAR": labels.TEXT,
-    "BOOLEAN": labels.BOOLEAN,
-    "FLOAT": labels.FLOAT._replace(single=True),
-    "DOUBLE": labels.FLOAT,
-    "BLOB": labels.BYTES,
-    "DATE": labels.DATE,
-    "UUID": labels.UUID,
-    "TIMESTAMP": labels.TIMESTAMP._replace(unit="us"),
-    "TIMESTAMP_S": labels.TIMESTAMP._replace(unit="us"),
-    "TIMESTAMP_MS": labels.TIMESTAMP._replace(unit="us"),
-    "TIMESTAMP_NS": labels.TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": labels.ZONED._replace(unit="us"),
-    "TIMESTAMPTZ_NS": labels.ZONED,
-}
-# Dates and timestamps that are infinite, or past what DuckDB can calculate with,
-# become nulls. It compares text by the
-# connection's collation, under which the rows would decide which of two equal
-# labels is shown: hence the bytes' own order.
-DUCKDB_KEYS = {
-    "text": "CAST({} AS VARCHAR) COLLATE C",
-    "uuid": "CAST({} AS VARCHAR) COLLATE C",
-    "float": "CAST({} AS DOUBLE) + 0.0",
-    "date": "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END",
-    "timestamp": "TRY(epoch_us({}))",
-    "timestamp with time zone": "epoch_us({})",
-    "timestamp in ns": "CASE WHEN isfinite({0}) THEN epoch_ns({0}) END",
-    "timestamp with time zone in ns": "epoch_ns({})",
-}
-
-
-def duckdb_kind(name: str, dtype: str) -> Kind | None:
-    """Return the kind of labels that a column of this DuckDB type holds."""
-    if dtype == '"NULL"':
-        return None
-    if dtype.startswith("ENUM(") and not dtype.endswith("]"):
-        return labels.TEXT
-    if dtype.startswith("DECIMAL(") and not dtype.endswith("]"):
-        digits, scale = map(int, dtype[len("DECIMAL(") : -1].split(","))
-        return labels.DECIMAL._replace(limits=(digits, scale))
-    if dtype not in _DUCKDB:
-        # No more of a nested type than its head: an enum's values are data.
-        raise no_labels(name, dtype if dtype.isidentifier() else "nested or custom")
-    return _DUCKDB[dtype]
-
-
-def form_of(kind: Kind) -> str:
-    """Return the name under which `DUCKDB_KEYS` has a kind, or one alike."""
-    return f"{kind.name} in ns" if f"{kind.name} in {kind.unit}" in DUCKDB_KEYS else kind.name
-
-
-def _of_relation(relation: Any, user: str, item: str) -> Keyed:
-    import narwhals as nw
-
-    names, types = relation.columns, [str(dtype) for dtype in relation.types]
-    # By place: DuckDB's own look-up ignores case, and takes a name apart at its
-    # dots and quotes.
-    places = [find(names, name) for name in (user, item)]
-    of_user, of_item = (
-        duckdb_kind(name, types[place]) for name, place in zip((user, item), places, strict=True)
-    )
-    columns = []
-    for place, kind in zip(places, (of_user, of_item), strict=True):
-        form = "0" if kind is None else DUCKDB_KEYS.get(form_of(kind), "{}")
-        key, column = form.format(f"#{place + 1}"), f"#{place + 1}"
-        null = f"{column} IS NULL OR {key} IS NULL"
-        if kind is not None and kind.name == "float":
-            null += f" OR isnan({column})"
-        columns.append((key, f"({null})"))
-    (u, no_u), (i, no_i) = columns
-    bad = f"CAST({no_u} AS TINYINT) + 2 * CAST({no_i} AS TINYINT)"
-    query = in_engine(relation.project, f'{u} AS "user", {i} AS "item", {bad} AS "bad"')
-    return Keyed(nw.from_native(query).lazy(), (of_user, of_item))

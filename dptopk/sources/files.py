@@ -13,8 +13,8 @@ from typing import Any
 
 from dptopk._validate import boolean, choice, integer
 from dptopk.errors import SourceError
-from dptopk.sources.engines import duckdb_kind
 from dptopk.sources.headers import Columns
+from dptopk.sources.on_duckdb import duckdb_kind
 from dptopk.sources.paths import NAMED, Paths, expand, format_of, quoted
 from dptopk.sources.readers import How, Reader, of_file, of_stream
 from dptopk.sources.streams import is_stream

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from dptopk._validate import integer
 from dptopk.errors import SourceError
 from dptopk.sources.columns import domain_of
-from dptopk.sources.engines import Keyed, fetch, in_engine, keyed
+from dptopk.sources.engines import fetch, keyed
+from dptopk.sources.keys import Keyed, in_engine
 from dptopk.sources.labels import Domain, Kind, matched
 from dptopk.sources.plain import NULLS, count_columns, is_plain, two_columns
 from dptopk.sources.progress import working
-from dptopk.sources.queries import pairs_of, top
+from dptopk.sources.queries import counts_of
 from dptopk.sources.rules import RULES, Rules
 
 __all__ = ["Counted", "count_users", "counted_of"]
@@ -161,11 +162,8 @@ def counted_of(
     return Counted(_int64(counts[:k_bar]), labels[:k_bar], next_count)
 
 
-def _count(
-    events: Keyed, only: list[Any] | None, limit: int | None, rules: Rules
-) -> tuple[list[Any], ...]:
-    pairs = pairs_of(events, only, rules)
-    return fetch(top(pairs, limit, weighed=rules.weighting is not None))
+def _count(events: Keyed, *of: Any) -> tuple[list[Any], ...]:
+    return fetch(counts_of(events, *of))
 
 
 def _int64(counts: list[int]) -> NDArray[np.int64]:

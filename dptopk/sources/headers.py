@@ -13,7 +13,7 @@ import io
 from typing import IO, Any, NamedTuple
 
 from dptopk.errors import SourceError
-from dptopk.sources.engines import no_column
+from dptopk.sources.keys import no_column
 
 __all__ = ["Columns", "Table", "first_record", "open_binary", "table_of"]
 

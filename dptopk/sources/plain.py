@@ -11,7 +11,7 @@ import numpy as np
 from dptopk.errors import SourceError
 from dptopk.sources.bounds import kept
 from dptopk.sources.columns import column, is_column
-from dptopk.sources.engines import no_column
+from dptopk.sources.keys import no_column
 from dptopk.sources.labels import Column
 from dptopk.sources.rules import Rules
 from dptopk.sources.weighting import sum_weights

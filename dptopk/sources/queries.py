@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from dptopk.sources.bounds import DUCKDB, rank_sql
-from dptopk.sources.engines import Keyed
+from dptopk.sources import on_duckdb, on_spark
 from dptopk.sources.files import connect
+from dptopk.sources.keys import Keyed
 from dptopk.sources.labels import is_unicode
-from dptopk.sources.paths import literal
 from dptopk.sources.rules import Rules
 from dptopk.sources.weighting import with_weights
 
-__all__ = ["listed", "pairs_of", "top"]
+__all__ = ["counts_of", "pairs_of", "top"]
+
+
+def counts_of(events: Keyed, only: list[Any] | None, limit: int | None, rules: Rules) -> Any:
+    """Return items, counts and flags as `top` does, of `pairs_of`, in whatever engine."""
+    if events.query.implementation.is_dask():
+        from dptopk.sources import on_dask  # it calls these for each of its parts
+
+        return on_dask.counted(events, only, limit, rules)
+    return top(pairs_of(events, only, rules), limit, weighed=rules.weighting is not None)
 
 
 def pairs_of(events: Keyed, only: list[Any] | None, rules: Rules) -> Any:
@@ -46,7 +54,7 @@ def pairs_of(events: Keyed, only: list[Any] | None, rules: Rules) -> Any:
         enough = (nw.col("rows") >= rules.min_events) | (nw.col("bad") > 0)
         pairs = pairs.filter(enough).drop("rows")
     else:
-        pairs = pairs.unique()
+        pairs = _distinct(pairs)
     if rules.max_items_per_user is not None:
         nth = nw.col("item").cum_count().over("user", order_by=["rank", "item"])
         enough = (nw.col("nth") <= rules.max_items_per_user) | (nw.col("bad") > 0)
@@ -74,6 +82,16 @@ def top(pairs: Any, limit: int | None, *, weighed: bool = False) -> Any:
     return query.select("item", "count", "bad")
 
 
+def _distinct(pairs: Any) -> Any:
+    """Return each row once; narwhals would number the rows of databases to do so."""
+    import narwhals as nw
+
+    native = pairs.to_native()
+    return (
+        nw.from_native(native.distinct()).lazy() if hasattr(native, "distinct") else pairs.unique()
+    )
+
+
 def _among(pairs: Any, only: list[Any]) -> Any:
     """Keep the rows of these items, and those with nulls."""
     import narwhals as nw
@@ -82,8 +100,9 @@ def _among(pairs: Any, only: list[Any]) -> Any:
     # What no column of text of these engines holds: they would fail on it.
     only = [key for key in only if not isinstance(key, str) or is_unicode(key)]
     if engine.is_duckdb():
-        kept = native.filter(f'"item" IN ({listed(only, native.types[1])}) OR "bad" > 0')
-        return nw.from_native(kept).lazy()
+        return nw.from_native(on_duckdb.among(native, only)).lazy()
+    if engine.is_spark_like():
+        return nw.from_native(on_spark.among(native, only)).lazy()
     # As the column's own type: of a list an engine would guess one.
     library = engine.to_native_namespace()
     if engine.is_pandas():
@@ -96,28 +115,6 @@ def _among(pairs: Any, only: list[Any]) -> Any:
     return pairs.filter(nw.col("item").is_in(wanted) | (nw.col("bad") > 0))
 
 
-def listed(keys: list[Any], dtype: Any) -> str:
-    """Return DuckDB's query of these keys: one text, split and cast.
-
-    As so many literals they would take minutes to plan, and a list of large
-    integers would be one of doubles.
-    """
-    if not keys:
-        return "SELECT NULL WHERE false"
-    texts = list(map(_text, keys))
-    number = 0
-    while any(f"\x1e{number}\x1f" in text for text in texts):
-        number += 1
-    separator = f"\x1e{number}\x1f"  # no end of it begins another
-    whole = literal(separator.join(texts)).replace("\0", "' || chr(0) || '")
-    return f"SELECT CAST(unnest(string_split({whole}, '{separator}')) AS {dtype})"
-
-
-def _text(key: Any) -> str:
-    """Return a text that DuckDB casts to the key."""
-    return "".join(f"\\x{byte:02X}" for byte in key) if isinstance(key, bytes) else str(key)
-
-
 def _ranked(pairs: Any, kinds: Any, hash_key: str) -> Any:
     """Add a column `rank`; see `dptopk.sources.bounds`.
 
@@ -125,7 +122,8 @@ def _ranked(pairs: Any, kinds: Any, hash_key: str) -> Any:
     """
     import narwhals as nw
 
+    if pairs.implementation.is_spark_like():
+        return nw.from_native(on_spark.ranked(pairs.to_native(), kinds, hash_key)).lazy()
     if not pairs.implementation.is_duckdb():
-        pairs = nw.from_native(connect().from_arrow(pairs.collect().to_arrow())).lazy()
-    rank = rank_sql(DUCKDB, kinds, '"user"', '"item"', hash_key)
-    return nw.from_native(pairs.to_native().project(f'*, {rank} AS "rank"')).lazy()
+        pairs = nw.from_native(connect().from_arrow(pairs.collect().to_arrow()))
+    return nw.from_native(on_duckdb.ranked(pairs.to_native(), kinds, hash_key)).lazy()

@@ -10,8 +10,8 @@ import zlib
 from typing import Any, NamedTuple
 
 from dptopk.errors import SourceError
-from dptopk.sources.engines import find, no_column
 from dptopk.sources.headers import Columns, Table, first_record, open_binary, table_of
+from dptopk.sources.keys import find, no_column
 from dptopk.sources.paths import FORMATS, format_of, literal, packing_of, quoted
 from dptopk.sources.streams import Stream, fed, interruptible, open_stream
 

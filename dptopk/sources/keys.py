@@ -1,0 +1,79 @@
+"""What every engine gives: two columns as keys of labels, and errors without data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from dptopk.errors import SourceError
+from dptopk.sources import labels
+from dptopk.sources.labels import Kind
+
+__all__ = ["Keyed", "find", "in_engine", "integers", "no_column", "no_labels"]
+
+
+class Keyed(NamedTuple):
+    """Two columns of keys, as a lazy query.
+
+    Attributes
+    ----------
+    query : narwhals.LazyFrame
+        Columns `user`, `item`, and `bad`: 1 where the user is null, 2 where the
+        item is, 3 where both are, else 0.
+    kinds : (Kind or None, Kind or None)
+        Of users and items; None for a column of nulls without a type.
+    """
+
+    query: Any
+    kinds: tuple[Kind | None, Kind | None]
+
+
+def in_engine(work: Callable[..., Any], *args: Any) -> Any:
+    """Call `work`; replace an engine's error, which may quote data, by one that does not."""
+    try:
+        return work(*args)
+    except (SourceError, ImportError):
+        raise
+    except Exception as error:
+        kind = type(error).__name__
+        interrupted = isinstance(error, RuntimeError) and "interrupted" in str(error)
+    if interrupted:  # DuckDB's word for Ctrl-C
+        raise KeyboardInterrupt
+    # Raised out here, so that not even __context__ holds the engine's message.
+    if kind in ("MemoryError", "OutOfMemoryException"):
+        raise SourceError("the distinct (user, item) pairs do not fit in memory")
+    raise SourceError(
+        "the events could not be read and counted: a malformed, cut short or non-UTF-8 row, "
+        f"or a failure of the engine ({kind})"
+    )
+
+
+def find(names: Sequence[Any], name: Any) -> int:
+    """Return the place of the column that is named exactly so."""
+    places = [place for place, other in enumerate(names) if other == name]
+    if len(places) > 1:
+        raise SourceError(f"two columns are named {name!r}; rename one of them")
+    if not places:
+        columns = f"; columns: {', '.join(map(repr, names))}"
+        raise SourceError(no_column(name, names) + columns)
+    return places[0]
+
+
+def no_column(name: str, names: Sequence[Any]) -> str:
+    """Return the words for a column that is not there, with one that differs in case only."""
+    alike = [other for other in names if str(other).casefold() == name.casefold()]
+    return f"no column {name!r}" + (f", but {alike[0]!r}" if alike else "")
+
+
+def integers(name: str) -> tuple[int, int]:
+    """Return the least and the greatest integer of a type: Int8, UInt64, ..."""
+    bits = int(name.rpartition("t")[2])
+    return (0, 2**bits - 1) if name.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def no_labels(name: str, dtype: Any) -> SourceError:
+    """Return the error of a column whose type is no kind of label."""
+    return SourceError(
+        f"column {name!r} is of type {dtype}, which holds no labels: they must be "
+        f"{labels.ALLOWED}; cast it to text or integers"
+    )

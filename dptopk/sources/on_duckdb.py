@@ -1,0 +1,173 @@
+"""DuckDB: relations of two columns as keys, and what narwhals has no word for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dptopk.errors import SourceError
+from dptopk.sources import labels
+from dptopk.sources.bounds import DUCKDB, rank_sql
+from dptopk.sources.keys import Keyed, find, in_engine, integers, no_labels
+from dptopk.sources.labels import Kind
+from dptopk.sources.paths import literal
+
+__all__ = [
+    "DUCKDB_KEYS",
+    "among",
+    "duckdb_kind",
+    "form_of",
+    "listed",
+    "of_dataset",
+    "of_ibis",
+    "of_relation",
+    "ranked",
+    "rows",
+]
+
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
+_DUCKDB = {
+    f"{u}{name}": labels.INTEGER._replace(limits=integers(f"{u}Int{bits}"))
+    for u in ("", "U")
+    for name, bits in _BITS.items()
+} | {
+    "VARCHAR": labels.TEXT,
+    "BOOLEAN": labels.BOOLEAN,
+    "FLOAT": labels.FLOAT._replace(single=True),
+    "DOUBLE": labels.FLOAT,
+    "BLOB": labels.BYTES,
+    "DATE": labels.DATE,
+    "UUID": labels.UUID,
+    "TIMESTAMP": labels.TIMESTAMP._replace(unit="us"),
+    "TIMESTAMP_S": labels.TIMESTAMP._replace(unit="us"),
+    "TIMESTAMP_MS": labels.TIMESTAMP._replace(unit="us"),
+    "TIMESTAMP_NS": labels.TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": labels.ZONED._replace(unit="us"),
+    "TIMESTAMPTZ_NS": labels.ZONED,
+}
+# Dates and timestamps that are infinite, or past what DuckDB can calculate with,
+# become nulls. It compares text by the connection's collation, under which the
+# rows would decide which of two equal labels is shown: hence the bytes' own order.
+DUCKDB_KEYS = {
+    "text": "CAST({} AS VARCHAR) COLLATE C",
+    "uuid": "CAST({} AS VARCHAR) COLLATE C",
+    "float": "CAST({} AS DOUBLE) + 0.0",
+    "date": "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END",
+    "timestamp": "TRY(epoch_us({}))",
+    "timestamp with time zone": "epoch_us({})",
+    "timestamp in ns": "CASE WHEN isfinite({0}) THEN epoch_ns({0}) END",
+    "timestamp with time zone in ns": "epoch_ns({})",
+}
+
+
+def duckdb_kind(name: str, dtype: str) -> Kind | None:
+    """Return the kind of labels that a column of this DuckDB type holds."""
+    if dtype == '"NULL"':
+        return None
+    if dtype.startswith("ENUM(") and not dtype.endswith("]"):
+        return labels.TEXT
+    if dtype.startswith("DECIMAL(") and not dtype.endswith("]"):
+        digits, scale = map(int, dtype[len("DECIMAL(") : -1].split(","))
+        return labels.DECIMAL._replace(limits=(digits, scale))
+    if dtype not in _DUCKDB:
+        # No more of a nested type than its head: an enum's values are data.
+        raise no_labels(name, dtype if dtype.isidentifier() else "nested or custom")
+    return _DUCKDB[dtype]
+
+
+def form_of(kind: Kind) -> str:
+    """Return the name under which `DUCKDB_KEYS` has a kind, or one alike."""
+    return f"{kind.name} in ns" if f"{kind.name} in {kind.unit}" in DUCKDB_KEYS else kind.name
+
+
+def of_ibis(table: Any) -> Any:
+    """Return the relation of an Ibis table.
+
+    Raises
+    ------
+    SourceError
+        One of another database: the order of its texts may be any.
+    """
+    backend = table.get_backend()
+    if backend.name != "duckdb":
+        raise SourceError(
+            f"Ibis tables are taken where DuckDB runs them, and this one is of {backend.name}; "
+            "give its query to dptopk.Histogram.from_sql"
+        )
+
+    def relation() -> Any:
+        table.head(0).to_pyarrow()  # brings its tables in memory to DuckDB
+        return backend.con.sql(backend.compile(table))
+
+    return in_engine(relation)
+
+
+def of_dataset(dataset: Any, user: str, item: str) -> Keyed:
+    """Return the two columns of a PyArrow dataset, which DuckDB reads piece by piece."""
+    from dptopk.sources.files import connect
+
+    return of_relation(in_engine(connect().from_arrow, dataset), user, item)
+
+
+def of_relation(relation: Any, user: str, item: str) -> Keyed:
+    """Return the two columns of a relation as keys."""
+    import narwhals as nw
+
+    names, types = relation.columns, [str(dtype) for dtype in relation.types]
+    # By place: DuckDB's own look-up ignores case, and takes a name apart at its
+    # dots and quotes.
+    places = [find(names, name) for name in (user, item)]
+    of_user, of_item = (
+        duckdb_kind(name, types[place]) for name, place in zip((user, item), places, strict=True)
+    )
+    columns = []
+    for place, kind in zip(places, (of_user, of_item), strict=True):
+        form = "0" if kind is None else DUCKDB_KEYS.get(form_of(kind), "{}")
+        key, column = form.format(f"#{place + 1}"), f"#{place + 1}"
+        null = f"{column} IS NULL OR {key} IS NULL"
+        if kind is not None and kind.name == "float":
+            null += f" OR isnan({column})"
+        columns.append((key, f"({null})"))
+    (u, no_u), (i, no_i) = columns
+    bad = f"CAST({no_u} AS TINYINT) + 2 * CAST({no_i} AS TINYINT)"
+    query = in_engine(relation.project, f'{u} AS "user", {i} AS "item", {bad} AS "bad"')
+    return Keyed(nw.from_native(query).lazy(), (of_user, of_item))
+
+
+def among(pairs: Any, only: list[Any]) -> Any:
+    """Keep the rows of these items, and those with nulls."""
+    return pairs.filter(f'"item" IN ({listed(only, pairs.types[1])}) OR "bad" > 0')
+
+
+def listed(keys: list[Any], dtype: Any) -> str:
+    """Return DuckDB's query of these keys: one text, split and cast.
+
+    As so many literals they would take minutes to plan, and a list of large
+    integers would be one of doubles.
+    """
+    if not keys:
+        return "SELECT NULL WHERE false"
+    texts = list(map(_text, keys))
+    number = 0
+    while any(f"\x1e{number}\x1f" in text for text in texts):
+        number += 1
+    separator = f"\x1e{number}\x1f"  # no end of it begins another
+    whole = literal(separator.join(texts)).replace("\0", "' || chr(0) || '")
+    return f"SELECT CAST(unnest(string_split({whole}, '{separator}')) AS {dtype})"
+
+
+def _text(key: Any) -> str:
+    """Return a text that DuckDB casts to the key."""
+    return "".join(f"\\x{byte:02X}" for byte in key) if isinstance(key, bytes) else str(key)
+
+
+def ranked(pairs: Any, kinds: tuple[Kind | None, Kind | None], hash_key: str) -> Any:
+    """Add a column `rank`; see `dptopk.sources.bounds`."""
+    rank = rank_sql(DUCKDB, kinds, '"user"', '"item"', hash_key)
+    return pairs.project(f'*, {rank} AS "rank"')
+
+
+def rows(query: Any) -> tuple[list[Any], ...]:
+    """Run a query and return its columns; narwhals would go through PyArrow."""
+    fetched = query.fetchall()
+    columns = zip(*fetched, strict=True) if fetched else ((),) * len(query.columns)
+    return tuple(map(list, columns))
