@@ -89,7 +89,7 @@ def _of_table(table: Any, item: str | None, count: str | None) -> tuple[Column, 
         return column(item, table[item]), table[count].to_numpy()
     if got.kinds[1] is None or got.kinds[1].name != "integer":
         raise TypeError(f"counts must be integers, and column {count!r} holds none")
-    keys, numbers, bad = in_engine(fetch, got.query.select("user", "item", "bad"))
+    keys, numbers, bad = in_engine(fetch, got.query)
     if any(bad):
         raise SourceError(f"columns {item!r} and {count!r} must not hold nulls")
     return Column(got.kinds[0], keys), numbers

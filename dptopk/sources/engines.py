@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from dptopk.sources import labels, on_duckdb, on_spark
-from dptopk.sources.keys import Keyed, find, in_engine, integers, no_labels
+from dptopk.sources.keys import Keyed, find, in_engine, integers, is_dask, no_labels
 from dptopk.sources.labels import Kind
 
 __all__ = ["ACCEPTED", "fetch", "keyed"]
@@ -59,7 +59,7 @@ def keyed(frame: Any, user: str, item: str) -> Keyed | None:
         native
     ):
         return on_spark.of_frame(native, user, item)
-    if nw.dependencies.is_dask_dataframe(native):
+    if is_dask(native):
         from dptopk.sources import on_dask  # it calls this for each of its parts
 
         return on_dask.of_frame(native, user, item)
@@ -89,6 +89,10 @@ def keyed(frame: Any, user: str, item: str) -> Keyed | None:
 
 def fetch(query: Any) -> tuple[list[Any], ...]:
     """Run a query and return its columns as lists."""
+    if is_dask(query):
+        from dptopk.sources import on_dask
+
+        return on_dask.rows(query)
     engine = query.implementation
     if engine.is_duckdb():
         return on_duckdb.rows(query.to_native())

@@ -9,13 +9,11 @@ from dptopk.sources.keys import Keyed, find, in_engine, no_labels
 from dptopk.sources.queries import pairs_of, top
 from dptopk.sources.rules import Rules
 
-__all__ = ["counted", "of_frame"]
+__all__ = ["counted", "of_frame", "rows"]
 
 
 def of_frame(frame: Any, user: str, item: str) -> Keyed:
     """Return the two columns of a Dask DataFrame as keys."""
-    import narwhals as nw
-
     names = list(frame.columns)
     find(names, user)
     find(names, item)
@@ -31,15 +29,14 @@ def of_frame(frame: Any, user: str, item: str) -> Keyed:
     keys = in_engine(
         lambda: two.map_partitions(_keys, user, item, meta=_keys(two._meta, user, item))
     )
-    return Keyed(nw.from_native(keys).lazy(), of_none.kinds)
+    return Keyed(keys, of_none.kinds)
 
 
 def counted(events: Keyed, only: list[Any] | None, limit: int | None, rules: Rules) -> Any:
     """Return what `dptopk.sources.queries.counts_of` does."""
     import dask
-    import narwhals as nw
 
-    keys = events.query.to_native()
+    keys = events.query
     if rules.min_events == 1:
         keys = keys.map_partitions(_distinct, meta=keys._meta)
     # Not by way of a disk, unless the caller has chosen that: events are private.
@@ -49,7 +46,13 @@ def counted(events: Keyed, only: list[Any] | None, limit: int | None, rules: Rul
     parts = by_user.map_partitions(_counts, *of_part, meta=_counts(keys._meta, *of_part))
     by_item = parts.shuffle(on="item", shuffle_method=method)
     tops = by_item.map_partitions(_top, limit, meta=parts._meta)
-    return nw.from_native(tops.repartition(npartitions=1).map_partitions(_top, limit)).lazy()
+    return tops.repartition(npartitions=1).map_partitions(_top, limit, meta=parts._meta)
+
+
+def rows(query: Any) -> tuple[list[Any], ...]:
+    """Run a query and return its columns."""
+    done = query.compute()
+    return tuple(done[name].to_list() for name in done.columns)
 
 
 def _keys(part: Any, user: str, item: str) -> Any:

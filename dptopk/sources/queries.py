@@ -10,7 +10,7 @@ from typing import Any
 
 from dptopk.sources import on_duckdb, on_spark
 from dptopk.sources.files import connect
-from dptopk.sources.keys import Keyed
+from dptopk.sources.keys import Keyed, is_dask
 from dptopk.sources.labels import is_unicode
 from dptopk.sources.rules import Rules
 from dptopk.sources.weighting import with_weights
@@ -20,7 +20,7 @@ __all__ = ["counts_of", "pairs_of", "top"]
 
 def counts_of(events: Keyed, only: list[Any] | None, limit: int | None, rules: Rules) -> Any:
     """Return items, counts and flags as `top` does, of `pairs_of`, in whatever engine."""
-    if events.query.implementation.is_dask():
+    if is_dask(events.query):
         from dptopk.sources import on_dask  # it calls these for each of its parts
 
         return on_dask.counted(events, only, limit, rules)
