@@ -18,8 +18,8 @@ from dptopk._validate import choice, integer
 from dptopk.errors import SourceError
 from dptopk.sources.columns import domain_of
 from dptopk.sources.dialects import kind_of, unpacked
-from dptopk.sources.keys import find
 from dptopk.sources.frames import Counted, counted_of
+from dptopk.sources.keys import find
 from dptopk.sources.labels import Kind, matched
 from dptopk.sources.plain import NULLS
 from dptopk.sources.progress import working

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from dptopk.sources import bounds, labels
 from dptopk.sources.bounds import Words
 from dptopk.sources.keys import no_labels
-from dptopk.sources.on_duckdb import DUCKDB_KEYS, duckdb_kind
 from dptopk.sources.labels import Kind
+from dptopk.sources.on_duckdb import DUCKDB_KEYS, duckdb_kind
 
 __all__ = [
     "DIALECTS",

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from dptopk.accounting.weights import ONE
 from dptopk.sources.bounds import rank_sql
 from dptopk.sources.dialects import DIALECTS, Dialect, name_of, packed, storage, text_literal
-from dptopk.sources.on_duckdb import form_of
 from dptopk.sources.labels import Kind
-from dptopk.sources.on_duckdb import listed
+from dptopk.sources.on_duckdb import form_of, listed
 from dptopk.sources.rules import Rules
 
 __all__ = ["OTHER_TYPE", "Source", "counting", "source_of"]
