@@ -13,6 +13,7 @@ from dptopk.answers import Answers
 from dptopk.budget.filter import Filter
 from dptopk.budget.ledger import Ledger
 from dptopk.budget.session import Session
+from dptopk.builder import HistogramBuilder
 from dptopk.errors import (
     BudgetError,
     DptopkError,
@@ -76,6 +77,7 @@ __all__ = [
     "ExhaustedError",
     "Filter",
     "Histogram",
+    "HistogramBuilder",
     "Histograms",
     "Ledger",
     "LedgerConflictError",

@@ -94,7 +94,8 @@ def piped(data, fifo):
 
 FILES = ("csv", "tsv", "csv.gz", "parquet", "jsonl", "json")
 STREAMS = ("fifo csv", "fifo tsv", "fifo csv.gz", "fifo jsonl", "fifo json")
-DOORS = (*TABLES, *FILES, *STREAMS)
+BATCHES = ("batches of pyarrow", "batches of rows")
+DOORS = (*TABLES, *BATCHES, *FILES, *STREAMS)
 _NAMED = {"csv": "csv", "tsv": "tsv", "csv.gz": "csv", "jsonl": "json", "json": "json"}
 
 
@@ -102,6 +103,8 @@ def through(door, table, tmp_path, **options):
     """Return the Histogram of a table's events, got in through a door."""
     if door in TABLES:
         return dp.Histogram.from_events(TABLES[door](table), user="user", item="item", **options)
+    if door in BATCHES:
+        return built([(door.removeprefix("batches of "), part) for part in split(table)], **options)
     ext = door.removeprefix("fifo ")
     path = tmp_path / f"{len(list(tmp_path.iterdir()))}.{ext}"
     write(table, path)
@@ -111,6 +114,19 @@ def through(door, table, tmp_path, **options):
         return dp.Histogram.from_files(
             fifo, user="user", item="item", format=_NAMED[ext], **options
         )
+
+
+def split(table):
+    """Return the halves of a table, of which no row is left out."""
+    return table.slice(0, len(table) // 2), table.slice(len(table) // 2)
+
+
+def built(batches, *, nulls="error", **options):
+    """Return the Histogram of batches, each given by the kind of table it is to be."""
+    with dp.HistogramBuilder(user="user", item="item", nulls=nulls) as builder:
+        for name, table in batches:
+            builder.add(TABLES[name](table))
+        return builder.histogram(**options)
 
 
 def counts_of(h):

@@ -18,6 +18,7 @@ LAYERS = [
     ["rng", "accounting", "_argtopk"],
     ["sources", "utility"],
     ["histogram"],
+    ["builder"],
     ["reference"],
     ["discrete"],
     ["release"],

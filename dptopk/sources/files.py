@@ -9,6 +9,8 @@ delimiter, which the header line tells, and files whose types differ are refused
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Any
 
 from dptopk._validate import boolean, choice, integer
@@ -19,35 +21,63 @@ from dptopk.sources.paths import NAMED, Paths, expand, format_of, quoted
 from dptopk.sources.readers import How, Reader, of_file, of_stream
 from dptopk.sources.streams import is_stream
 
-__all__ = ["connect", "read_events"]
+__all__ = ["checked_directory", "checked_limit", "connect", "read_events"]
 
 
-def connect() -> Any:
-    """Open an in-memory DuckDB that neither loads code nor writes files.
+def connect(
+    *, temp_directory: str | os.PathLike[str] | None = None, memory_limit: str | None = None
+) -> Any:
+    """Open an in-memory DuckDB that loads no code, and writes no files that nobody asked for.
 
-    Extensions are not fetched or loaded by themselves, and there is no spill
-    directory: events are private and DuckDB would write them to the working
-    directory. If there are more distinct pairs than memory holds, give
-    `read_events` a connection with a `temp_directory` of your choice.
+    Extensions are not fetched or loaded by themselves.
+
+    Parameters
+    ----------
+    temp_directory : path, optional
+        An existing directory for what does not fit into memory: events, which
+        are private. By default nothing is written, and what does not fit is an
+        error.
+    memory_limit : str, optional
+        Such as "2GB"; 80% of the machine's memory by default.
     """
     try:
         import duckdb
     except ImportError:
         raise ImportError("reading files needs DuckDB: pip install 'dptopk[files]'") from None
-    con = duckdb.connect(
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "allow_community_extensions": "false",
-            "temp_directory": "",
-            "preserve_insertion_order": "false",
-        }
-    )
+    config: dict[str, Any] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "allow_community_extensions": "false",
+        "temp_directory": "" if temp_directory is None else checked_directory(temp_directory),
+        "preserve_insertion_order": "false",
+    }
+    if memory_limit is not None:
+        config["memory_limit"] = checked_limit(memory_limit)
+    con = duckdb.connect(config=config)
     # Measured, for con.query_progress(), but not drawn.
     for setting in ("progress_bar = true", "progress_bar_print = false"):
         con.execute(f"SET enable_{setting}")
     con.execute("SET progress_bar_time = 0")
     return con
+
+
+def checked_directory(path: str | os.PathLike[str], name: str = "temp_directory") -> str:
+    """Return a directory that is there and can be written to."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path, got {type(path).__name__}")
+    folder = os.fspath(path)
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK | os.X_OK):
+        raise ValueError(f"{name} must be a directory that can be written to, got {folder!r}")
+    return os.path.abspath(folder)
+
+
+def checked_limit(limit: str) -> str:
+    """Return a limit of memory, as DuckDB takes it."""
+    if not isinstance(limit, str):
+        raise TypeError(f"memory_limit must be a text such as '2GB', got {type(limit).__name__}")
+    if not re.fullmatch(r" *[0-9]+(\.[0-9]+)? *([KMGT]i?)?B *", limit, re.IGNORECASE):
+        raise ValueError(f"memory_limit must be a size such as '2GB' or '500MiB', got {limit!r}")
+    return limit
 
 
 def read_events(

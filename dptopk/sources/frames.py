@@ -117,7 +117,9 @@ def count_users(
         raise ValueError("user and item must be two different columns")
     wanted = None if domain is None else domain_of(domain)
     limit = None if k_bar is None or wanted is not None else k_bar + 1
-    events = None if is_plain(frame) else keyed(frame, user, item)
+    events = frame if isinstance(frame, Keyed) else None
+    if events is None and not is_plain(frame):
+        events = keyed(frame, user, item)
     if events is None:
         users, items = two_columns(frame, user, item)
         kind = items.kind
