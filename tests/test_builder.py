@@ -76,7 +76,8 @@ def test_batches_of_any_two_tables_meet(kind, one, other):
         with suppress(SourceError):  # of two units
             assert counts_of(built(batches))[values[0]] == 3
         return
-    assert counts_of(built(batches)) == {values[0]: 3, values[1]: 1, values[-1]: 1}
+    pairs = set(zip([1, 1, 2, 3, 2], things, strict=True))
+    assert counts_of(built(batches)) == Counter(thing for _, thing in pairs)
 
 
 PAIRS = st.lists(
@@ -363,12 +364,12 @@ with dp.HistogramBuilder(user="user", item="item") as b:
 
 
 def test_one_user_in_the_shards_of_several_processes_is_one(tmp_path):
-    paths = [tmp_path / f"{n} it's.shard" for n in range(3)]
+    paths = [tmp_path / f"{n} it's.shard" for n in range(2)]
     for n, path in enumerate(paths):
         subprocess.run([sys.executable, "-c", SHARD, str(n), str(path)], check=True, timeout=60)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     pairs = set()
-    for n in range(3):
+    for n in range(2):
         rng = np.random.default_rng(n)
         users, items = rng.integers(0, 50, 400), rng.integers(0, 9, 400).astype(str)
         pairs |= set(zip(users.tolist(), items.tolist(), strict=True))
@@ -379,7 +380,7 @@ def test_one_user_in_the_shards_of_several_processes_is_one(tmp_path):
         assert counts_of(h) == Counter(item for _, item in pairs)
         # Counts of the shards, added up, would be far more: the test can tell.
         alone = [dp.HistogramBuilder.load(path) for path in paths]
-        assert sum(one.histogram().counts.sum() for one in alone) > 1.5 * h.counts.sum()
+        assert sum(one.histogram().counts.sum() for one in alone) > 1.3 * h.counts.sum()
         for one in alone:
             one.close()
         b.save(paths[0])  # in place of what is there
@@ -515,7 +516,13 @@ ENDS = {
 }
 
 
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(
+    "end",
+    [
+        end if end in ("interrupt", "out of use") else pytest.param(end, marks=pytest.mark.full)
+        for end in ENDS
+    ],
+)
 def test_nothing_is_left_however_the_process_ends(end, tmp_path):
     """But for a kill outright. Here there is not even a with."""
     code = (
