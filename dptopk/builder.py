@@ -287,9 +287,11 @@ batches before: equal labels would not meet; make the batches of one type
         domain: Any = None,
         k_bar: int | None = None,
         max_items_per_user: int | None = None,
-        min_events: int | None = None,
         soft_cap: int | None = None,
         norm: Norm = "l2",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
         progress: bool | Callable[[], float] = False,
     ) -> Histogram:
         """Count the distinct users of each item, over all events that were added.
@@ -300,9 +302,9 @@ batches before: equal labels would not meet; make the batches of one type
 
         Parameters
         ----------
-        min_events : int, optional
-            Leave out pairs with fewer events than this.
-        domain, k_bar, max_items_per_user, soft_cap, norm, progress
+        domain, k_bar, max_items_per_user, soft_cap, norm
+            As in `Histogram.from_events`.
+        min_events, hash_key, bounded_by_nature, progress
             As in `Histogram.from_events`.
 
         Returns
@@ -314,8 +316,7 @@ batches before: equal labels would not meet; make the batches of one type
         TypeError, ValueError, SourceError
             As in `Histogram.from_events`.
         """
-        if min_events is not None:
-            min_events = integer("min_events", min_events)
+        min_events = integer("min_events", min_events)
         user, item = self._pairs.names
         result: Histogram = self._do(
             lambda: Histogram.from_events(
@@ -327,6 +328,8 @@ batches before: equal labels would not meet; make the batches of one type
                 max_items_per_user=max_items_per_user,
                 soft_cap=soft_cap,
                 norm=norm,
+                hash_key=hash_key,
+                bounded_by_nature=bounded_by_nature,
                 progress=self._pairs.progress if progress is True else progress,
             )
         )

@@ -210,12 +210,12 @@ class Pairs:
         once = f"({_GROUPED} FROM {self._rows} GROUP BY ALL)"
         return f"SELECT {', '.join(columns)}, events FROM {once}"
 
-    def keyed(self, min_events: int | None) -> Keyed:
-        """Return the pairs, those of fewer than `min_events` events left out, to be counted."""
+    def keyed(self, min_events: int) -> Keyed:
+        """Return the pairs, without those of fewer than `min_events` events, to be counted."""
         import narwhals as nw
 
         rows = self._rows
-        if min_events is not None and min_events > 1:
+        if min_events > 1:
             rows = f"({_GROUPED} FROM {rows} GROUP BY ALL HAVING sum(events) >= {min_events})"
         relation = self._con.sql(f'SELECT "user", "item", CAST(0 AS TINYINT) AS "bad" FROM {rows}')
         user, item = (None if its is None else its.kind for its in self._held)
