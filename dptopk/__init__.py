@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dptopk import accounting, metrics, utility
 from dptopk._argtopk import argtopk
+from dptopk._trials import trials
 from dptopk.answers import Answers
 from dptopk.budget.filter import Filter
 from dptopk.budget.ledger import Ledger
@@ -122,6 +123,7 @@ __all__ = [
     "stable_queries",
     "stable_release",
     "top_stable",
+    "trials",
     "utility",
     "verify",
     "weighted",

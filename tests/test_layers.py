@@ -26,7 +26,7 @@ LAYERS = [
     ["mechanisms"],
     ["metrics"],
     ["framework", "ranking"],
-    ["budget"],
+    ["budget", "_trials"],
     ["verification"],
     ["cli"],
     ["__main__", "__init__"],

@@ -17,6 +17,8 @@ from collections.abc import Callable
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, overload
 
+import numpy as np
+
 from dptopk.histogram import Counts, Histogram, Histograms
 from dptopk.release import Cost, Release
 from dptopk.releases import Releases
@@ -53,11 +55,15 @@ class Plan(NamedTuple):
     race : Race or None
         What `draw` does, where it is a race among counts that public numbers tell all of:
         then the same is done in every group at once.
+    many : function of a number, rng and workers, or None
+        Draws so many times at once, for experiments: the items of each draw, shape (number,
+        k), -1 past its last.
     """
 
     cost: Cost
     draw: Callable[[Any], Any]
     race: Race | None = None
+    many: Callable[[int, Any, int], np.ndarray] | None = None
 
 
 class Steps(NamedTuple):

@@ -103,6 +103,14 @@ def plan_race(race: Race, source: Histogram | Scores, cost: Cost) -> Plan:
         )
         return race.released(picks, source, private)
 
+    def many(size: int, rng: Any, workers: int) -> np.ndarray:
+        picks, _ = select_rows(
+            Rows.of(head, stop), k=race.k, scale=race.scale, noise=race.noise, rng=rng,
+            passes=size, workers=workers,
+        )  # fmt: skip
+        picks = picks.reshape(size, race.k)
+        return picks if race.ordered else np.sort(picks, axis=1)
+
     # Scores that are no histogram's counts as they are, such as for the least of them.
     plain = isinstance(source, Histogram) or source.column is None
-    return Plan(cost, draw, race if plain else None)
+    return Plan(cost, draw, race if plain else None, many)

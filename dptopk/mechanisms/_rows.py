@@ -38,6 +38,14 @@ class Rows(NamedTuple):
     stop: tuple[np.ndarray, np.ndarray] | None = None
     tails: Sequence[np.ndarray | None] | None = None
 
+    @classmethod
+    def of(cls, head: Head, stop: tuple[int, float] | None) -> Rows:
+        """Return one row, of what `select` takes."""
+        offsets = np.array([0, head.keys.size])
+        stops = stop and (np.array(stop[:1]), np.array(stop[1:], np.float64))
+        tails = None if head.tail is None else [head.tail]
+        return cls(head.keys, head.items, offsets, head.real, stops, tails)
+
     def head(self, row: int) -> tuple[Head, tuple[int, float] | None]:
         """Return one row and its stopper, as `select` takes them."""
         some = slice(*self.offsets[row : row + 2].tolist())

@@ -44,6 +44,7 @@ session.peel(H, k=2)
 session.canonical(H, k=2)
 assert_type(dp.noisy_topk(np.ones((3, 4)), 2, scale=1.0, axis=0, size=(5,)), np.ndarray)
 dp.noisy_topk([1, 2, 3], 2, scale=1.0, offsets=[0, 2, 3], workers=2).indices.sum()
+assert_type(dp.trials(dp.peel, H, 9, rng=dp.SeededRng(1), k=2, epsilon=1.0), np.ndarray)
 dp.accounting.total_epsilon(0.1, 10, 1e-6, method="adaptive")
 dp.accounting.gaussian_sigma(epsilon=1.0, delta=1e-6)
 
