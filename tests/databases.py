@@ -3,11 +3,23 @@
 import contextlib
 import itertools
 import sqlite3
+import struct
+from datetime import datetime
+from decimal import Decimal
 
 import duckdb
 import pytest
 
 _numbers = itertools.count()
+
+
+_CLICKHOUSE = {
+    "text": "Nullable(String)",
+    "smallint": "Nullable(Int16)",
+    "integer": "Nullable(Int32)",
+    "bigint": "Nullable(Int64)",
+    "double precision": "Nullable(Float64)",
+}
 
 
 class Database:
@@ -30,10 +42,29 @@ class Database:
     def table(self, users, items, user_type, item_type):
         """Make a table of events, and return its name."""
         name = f"events_{next(_numbers)}"
-        self.run(f'CREATE TABLE {name} ("user" {user_type}, "item" {item_type})')
+        if self.dialect == "clickhouse":
+            user_type, item_type = (_CLICKHOUSE.get(t, t) for t in (user_type, item_type))
+        engine = " ENGINE = Memory" if self.dialect == "clickhouse" else ""
+        self.run(f'CREATE TABLE {name} ("user" {user_type}, "item" {item_type}){engine}')
         rows = list(zip(users, items, strict=True))
+        if self.dialect == "clickhouse":
+            values = ", ".join(f"({_literal(user)}, {_literal(item)})" for user, item in rows)
+            self.run(f"INSERT INTO {name} VALUES {values}" if rows else "SELECT 1")
+            return name
         self.run(f"INSERT INTO {name} VALUES ({self.mark}, {self.mark})", rows)
         return name
+
+
+def _literal(value):
+    """Write a value for ClickHouse, which reads no float exactly."""
+    if isinstance(value, float):
+        return f"reinterpretAsFloat64(unhex('{struct.pack('<d', value).hex()}'))"
+    if isinstance(value, datetime):
+        return f"toDateTime64('{value:%Y-%m-%d %H:%M:%S.%f}', 6, 'UTC')"
+    if value is None or isinstance(value, (int, Decimal)):
+        return "NULL" if value is None else str(value)
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{text}'"
 
 
 def _of_postgres(connect):
@@ -86,8 +117,15 @@ def _duckdb(request):
         yield Database("duckdb", connection)
 
 
+@contextlib.contextmanager
+def _chdb(request):
+    dbapi = pytest.importorskip("chdb.dbapi", reason="ClickHouse is not tested: no chdb")
+    with contextlib.closing(dbapi.connect()) as connection:
+        yield Database("clickhouse", connection, mark="%s")
+
+
 #: Each dialect once, and drivers that tell other errors, types or transactions.
-FULL = ("psycopg autocommit", "psycopg2", "adbc postgres")
+FULL = ("psycopg autocommit", "psycopg2", "adbc postgres", "chdb")
 DATABASES = {
     "psycopg": _of_postgres(_psycopg),
     "psycopg autocommit": _of_postgres(_psycopg_autocommit),
@@ -95,6 +133,7 @@ DATABASES = {
     "adbc postgres": _of_postgres(_adbc_postgres),
     "sqlite3": _sqlite,
     "duckdb": _duckdb,
+    "chdb": _chdb,
 }
 
 

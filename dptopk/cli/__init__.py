@@ -14,11 +14,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from dptopk.cli import cost, ledger, rank, select, verify
+from dptopk.cli import cost, ledger, rank, select, sql, verify
 from dptopk.cli.printing import Refused, version
 from dptopk.errors import DptopkError
 
-COMMANDS = (select, rank, cost, ledger, verify)
+COMMANDS = (select, rank, sql, cost, ledger, verify)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -16,8 +16,9 @@ from typing import Any
 
 from dptopk._validate import choice, integer
 from dptopk.errors import SourceError
+from dptopk.sources.column_types import kind_of
 from dptopk.sources.columns import domain_of
-from dptopk.sources.dialects import kind_of, unpacked
+from dptopk.sources.dialects import unpacked
 from dptopk.sources.frames import Counted, counted_of
 from dptopk.sources.keys import find
 from dptopk.sources.labels import Kind, matched
@@ -29,12 +30,15 @@ from dptopk.sources.statements import NULL_ITEM, NULL_USER, Source, counting, so
 __all__ = ["RUN", "count_in_database", "dialect_of"]
 
 #: Dialects whose databases can be asked; others only by hand.
-RUN = ("postgres", "sqlite", "duckdb")
+RUN = ("postgres", "clickhouse", "duckdb", "sqlite")
 _MODULES = {
     "psycopg": "postgres",
     "psycopg2": "postgres",
     "pg8000": "postgres",
     "sqlite3": "sqlite",
+    "chdb": "clickhouse",
+    "clickhouse_connect": "clickhouse",
+    "clickhouse_driver": "clickhouse",
     "duckdb": "duckdb",
     "_duckdb": "duckdb",
 }
@@ -330,6 +334,12 @@ def _duckdb_types(database: _Database, source: Source) -> list[str]:
     return [rows[names.index(column)][1] for column in (source.user, source.item)]
 
 
+def _clickhouse_types(database: _Database, source: Source) -> list[str]:
+    rows = database.rows(f"DESCRIBE TABLE {source.text}")
+    names = [row[0] for row in rows]
+    return [rows[find(names, column)][1] for column in (source.user, source.item)]
+
+
 def _check_case(names: list[str], source: Source) -> None:
     """See to it that each column is there, and none that this database takes for the same."""
     for column in (source.user, source.item):
@@ -340,5 +350,6 @@ def _check_case(names: list[str], source: Source) -> None:
 _TYPES: dict[str, Callable[[_Database, Source], list[Any]]] = {
     "postgres": _postgres_types,
     "sqlite": _sqlite_types,
+    "clickhouse": _clickhouse_types,
     "duckdb": _duckdb_types,
 }

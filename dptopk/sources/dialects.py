@@ -14,23 +14,11 @@ import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dptopk.sources import bounds, labels
+from dptopk.sources import bounds
 from dptopk.sources.bounds import Words
-from dptopk.sources.keys import no_labels
-from dptopk.sources.labels import Kind
-from dptopk.sources.on_duckdb import DUCKDB_KEYS, duckdb_kind
+from dptopk.sources.on_duckdb import DUCKDB_KEYS
 
-__all__ = [
-    "DIALECTS",
-    "Dialect",
-    "kind_of",
-    "name_of",
-    "offline_kind",
-    "packed",
-    "storage",
-    "text_literal",
-    "unpacked",
-]
+__all__ = ["DIALECTS", "Dialect", "name_of", "packed", "text_literal", "unpacked"]
 
 
 class Dialect(NamedTuple):
@@ -52,6 +40,8 @@ class Dialect(NamedTuple):
         The bytes themselves.
     double, integer : str
         Types of 64-bit floats and integers.
+    decimal : str
+        The type of decimals of so many digits, and so many after the point.
     other : str
         Where values have types and columns have none: whether one is of another than this.
     """
@@ -64,6 +54,7 @@ class Dialect(NamedTuple):
     bytes_of_hex: str
     double: str
     integer: str
+    decimal: str = "DECIMAL({}, {})"
     other: str = ""
 
 
@@ -121,69 +112,85 @@ _DUCKDB = Dialect(
     quote='"',
     words=bounds.DUCKDB,
     keys=DUCKDB_KEYS | {"float": "nullif(CAST({} AS DOUBLE) + 0.0, 'NaN')"},
-    shown={"decimal": "CAST({} AS VARCHAR)"},
+    shown={},
     of_hex="decode(unhex('{}'))",
     bytes_of_hex="unhex('{}')",
     double="DOUBLE",
     integer="BIGINT",
 )
 
-DIALECTS = {"postgres": _POSTGRES, "sqlite": _SQLITE, "duckdb": _DUCKDB}
+_CLICKHOUSE = Dialect(
+    quote='"',
+    words=Words(
+        text="toString({})",
+        integer="toInt64({})",
+        hex="lower(hex({}))",
+        # A setting says whether it writes zeros at the end.
+        decimal="if(position({0}, '.') = 0, {0}, "
+        "trim(TRAILING '.' FROM trim(TRAILING '0' FROM {0})))",
+        md5="lower(hex(MD5({})))",
+    ),
+    keys={
+        "text": "toString({})",
+        "uuid": "toString({})",  # its own order is that of the second half first
+        "float": "if(isNaN({0}), NULL, toFloat64({0}) + 0.0)",
+        "date": "toInt32({})",
+        "timestamp with time zone": "toUnixTimestamp64Micro(toDateTime64({}, 6, 'UTC'))",
+        "timestamp with time zone in ns": "toUnixTimestamp64Nano(toDateTime64({}, 9, 'UTC'))",
+    },
+    shown={},
+    of_hex="unhex('{}')",
+    bytes_of_hex="unhex('{}')",
+    double="Float64",
+    integer="Int64",
+)
 
+_SPARK = Dialect(
+    quote="`",
+    words=bounds.SPARK,
+    keys={
+        "text": "CAST({} AS STRING)",
+        "float": "nullif(CAST({} AS DOUBLE) + CAST(0 AS DOUBLE), CAST('NaN' AS DOUBLE))",
+        "date": "unix_date({})",
+        "timestamp with time zone": "unix_micros({})",
+    },
+    shown={"decimal": "CAST({} AS STRING)"},
+    of_hex="decode(unhex('{}'), 'UTF-8')",
+    bytes_of_hex="unhex('{}')",
+    double="DOUBLE",
+    integer="BIGINT",
+)
 
-# ---- kinds
+_BIGQUERY = Dialect(
+    quote="`",
+    words=Words(
+        text="CAST({} AS STRING)",
+        integer="CAST({} AS INT64)",
+        hex="TO_HEX({})",
+        decimal="{}",
+        md5="TO_HEX(MD5({}))",
+    ),
+    keys={
+        "text": "COLLATE({}, '')",
+        "date": "UNIX_DATE({})",
+        "timestamp": "UNIX_MICROS(TIMESTAMP({}, 'UTC'))",
+        "timestamp with time zone": "UNIX_MICROS({})",
+    },
+    shown={"decimal": "CAST({} AS STRING)"},
+    of_hex="SAFE_CONVERT_BYTES_TO_STRING(FROM_HEX('{}'))",
+    bytes_of_hex="FROM_HEX('{}')",
+    double="FLOAT64",
+    integer="INT64",
+)
 
-_SIGNED = {bits: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (16, 32, 64)}
-_POSTGRES_TYPES = {
-    "text": labels.TEXT,
-    "character varying": labels.TEXT,
-    "character": labels.TEXT,
-    "smallint": labels.INTEGER._replace(limits=_SIGNED[16]),
-    "integer": labels.INTEGER._replace(limits=_SIGNED[32]),
-    "bigint": labels.INTEGER._replace(limits=_SIGNED[64]),
-    "boolean": labels.BOOLEAN,
-    "real": labels.FLOAT._replace(single=True),
-    "double precision": labels.FLOAT,
-    "numeric": labels.DECIMAL,
-    "bytea": labels.BYTES,
-    "date": labels.DATE,
-    "timestamp without time zone": labels.TIMESTAMP._replace(unit="us"),
-    "timestamp with time zone": labels.ZONED._replace(unit="us"),
-    "uuid": labels.UUID,
+DIALECTS = {
+    "postgres": _POSTGRES,
+    "bigquery": _BIGQUERY,
+    "clickhouse": _CLICKHOUSE,
+    "spark": _SPARK,
+    "duckdb": _DUCKDB,
+    "sqlite": _SQLITE,
 }
-_SQLITE_TYPES = {
-    "text": labels.TEXT,
-    "integer": labels.INTEGER._replace(limits=_SIGNED[64]),
-    "real": labels.FLOAT,
-    "blob": labels.BYTES,
-}
-_TYPES = {"postgres": _POSTGRES_TYPES, "sqlite": _SQLITE_TYPES}
-
-
-def kind_of(dialect: str, name: str, dtype: str) -> Kind | None:
-    """Return the kind of labels that a column of this type holds, None if only nulls.
-
-    Raises
-    ------
-    SourceError
-        A type that is no kind of label.
-    """
-    if dialect == "duckdb":
-        return duckdb_kind(name, dtype)
-    kind = _TYPES[dialect].get(dtype)
-    if kind is None:
-        raise no_labels(name, dtype)
-    return kind
-
-
-def offline_kind(dialect: str, name: str) -> Kind:
-    """Return a kind by its name, of a column that nobody has looked at."""
-    return next(kind for kind in _TYPES[dialect].values() if kind.name == name)
-
-
-def storage(kind: Kind) -> str:
-    """Return SQLite's word for the values of a kind."""
-    return next(word for word, other in _SQLITE_TYPES.items() if other.name == kind.name)
 
 
 # ---- names and values
@@ -192,6 +199,10 @@ def storage(kind: Kind) -> str:
 def name_of(dialect: Dialect, *parts: str) -> str:
     """Return a name in quotes, so that it means itself; of several parts, joined by dots."""
     quote = dialect.quote
+    for part in parts:
+        odd = quote in part or "\\" in part
+        if odd and dialect not in (_POSTGRES, _SQLITE, _DUCKDB):
+            raise ValueError(f"the name {part!r} has a character that is written in other ways")
     return ".".join(f"{quote}{part.replace(quote, quote * 2)}{quote}" for part in parts)
 
 
@@ -200,13 +211,13 @@ def text_literal(dialect: Dialect, text: str) -> str:
 
     Examples
     --------
+    >>> print(text_literal(DIALECTS["postgres"], "tea"))
+    'tea'
     >>> print(text_literal(DIALECTS["postgres"], "it's"))
-    'it''s'
-    >>> print(text_literal(DIALECTS["postgres"], chr(92)))
-    convert_from(decode('5c', 'hex'), 'UTF8')
+    convert_from(decode('69742773', 'hex'), 'UTF8')
     """
-    if "\\" not in text and text.isprintable():
-        return "'" + text.replace("'", "''") + "'"
+    if text.isprintable() and "'" not in text and "\\" not in text:
+        return f"'{text}'"
     return dialect.of_hex.format(text.encode().hex())
 
 

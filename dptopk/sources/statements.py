@@ -13,9 +13,12 @@ from typing import Any, NamedTuple
 
 from dptopk.accounting.weights import ONE
 from dptopk.sources.bounds import rank_sql
-from dptopk.sources.dialects import DIALECTS, Dialect, name_of, packed, storage, text_literal
+from dptopk.sources.bounds import text as text_of
+from dptopk.sources.column_types import storage
+from dptopk.sources.dialects import DIALECTS, Dialect, name_of, packed, text_literal
 from dptopk.sources.labels import Kind
-from dptopk.sources.on_duckdb import form_of, listed
+from dptopk.sources.on_duckdb import form_of
+from dptopk.sources.queries import listed
 from dptopk.sources.rules import Rules
 
 __all__ = ["OTHER_TYPE", "Source", "counting", "source_of"]
@@ -163,13 +166,13 @@ def counting(
     """
     dialect = DIALECTS[source.dialect]
     wrong = _wrong(dialect, kinds, rules)
-    refused = ["refused"] if wrong else []
+    bad = ["bad"] if wrong else []
     steps = [("events", _events(dialect, source, kinds))]
     steps.append(("pairs", _pairs(dialect, kinds, rules, wrong, only)))
     if rules.max_items_per_user is not None:
-        steps += _bounded(dialect, kinds, rules, refused)
+        steps += _bounded(dialect, kinds, rules, bad)
     if rules.weighting is not None:
-        steps += _weighed(dialect, *rules.weighting, steps[-1][0], refused)
+        steps += _weighed(dialect, *rules.weighting, steps[-1][0], bad)
     total = "count(*)" if rules.weighting is None else "sum(weight)"
     name = "users" if rules.weighting is None else "weights"
     columns = [
@@ -178,8 +181,8 @@ def counting(
     ]
     order = ["i"] if limit is None else [f"{total} DESC", "i"]
     if wrong:
-        columns.append("max(refused) AS refused")
-        order.insert(0, "max(refused) DESC")
+        columns.append("max(bad) AS refused")
+        order.insert(0, "max(bad) DESC")
     lines = [
         "WITH " + ",\n".join(f"{_name(step)} AS (\n{text}\n)" for step, text in steps),
         f"SELECT {', '.join(columns)}",
@@ -237,7 +240,7 @@ def _pairs(
     """Return distinct pairs, or those of enough rows; refused ones always."""
     tests = [test for test, _ in wrong]
     code = " + ".join(f"CASE WHEN {test} THEN {code} ELSE 0 END" for test, code in wrong)
-    columns = ["u", "i"] + [f"max({code}) AS refused"] * bool(wrong)
+    columns = ["u", "i"] + [f"max({code}) AS bad"] * bool(wrong)
     where = []
     if rules.nulls == "drop":
         where.append("u IS NOT NULL AND i IS NOT NULL")
@@ -252,13 +255,13 @@ def _pairs(
 
 
 def _bounded(
-    dialect: Dialect, kinds: _Kinds, rules: Rules, refused: list[str]
+    dialect: Dialect, kinds: _Kinds, rules: Rules, bad: list[str]
 ) -> list[tuple[str, str]]:
     """Return the steps that keep so many items of each user; see `dptopk.sources.bounds`."""
-    columns = ["u", "i", *refused]
+    columns = ["u", "i", *bad]
     rank = rank_sql(dialect.words, kinds, "u", "i", rules.hash_key)
     nth = f"row_number() OVER (PARTITION BY u ORDER BY {rank}, i) AS nth"
-    kept = " OR ".join([f"nth <= {rules.max_items_per_user}"] + ["refused > 0"] * bool(refused))
+    kept = " OR ".join([f"nth <= {rules.max_items_per_user}"] + ["bad > 0"] * bool(bad))
     return [
         ("ranked", _select([*columns, nth], _name("pairs"))),
         ("kept", _select(columns, _name("ranked"), f"WHERE {kept}")),
@@ -266,7 +269,7 @@ def _bounded(
 
 
 def _weighed(
-    dialect: Dialect, soft_cap: int, norm: str, source: str, refused: list[str]
+    dialect: Dialect, soft_cap: int, norm: str, source: str, bad: list[str]
 ) -> list[tuple[str, str]]:
     """Return the steps that give each pair its weight; see `dptopk.sources.weighting`."""
     bound = ONE * ONE * soft_cap if norm == "l2" else ONE * soft_cap
@@ -278,7 +281,7 @@ def _weighed(
         f"WHEN {power.format('(guess + 1)')} <= {bound} THEN guess + 1 "
         f"WHEN {power.format('guess')} > {bound} THEN guess - 1 ELSE guess END"
     )
-    columns = ["i", *refused]
+    columns = ["i", *bad]
     items = "count(*) OVER (PARTITION BY u) AS items"
     return [
         ("counted", _select([*columns, items], _name(source))),
@@ -296,14 +299,14 @@ def _among(dialect: Dialect, kind: Kind | None, only: Sequence[Any]) -> str:
         return "1 = 0"
     if dialect is DIALECTS["duckdb"]:  # which takes minutes to plan so many values
         return f"i IN ({listed(list(only), _duckdb_type(kind))})"
-    values = ", ".join(f"({_literal(dialect, kind, key)})" for key in only)
-    return f"{_shown(dialect, kind)} IN (VALUES {values})"
+    values = ", ".join(_literal(dialect, kind, key) for key in only)
+    return f"{_shown(dialect, kind)} IN ({values})"
 
 
 def _duckdb_type(kind: Kind) -> str:
     """Return a type of keys of this kind, wide enough for all."""
     if kind.name == "decimal":
-        return "DECIMAL({}, {})".format(*kind.limits or ())
+        return DIALECTS["duckdb"].decimal.format(*kind.limits or ())
     if kind.name == "integer":
         return "UHUGEINT" if kind.limits and kind.limits[0] == 0 else "HUGEINT"
     return _DUCKDB_TYPES.get(kind.name, "BIGINT")
@@ -325,16 +328,22 @@ def _literal(dialect: Dialect, kind: Kind, key: Any) -> str:
     if isinstance(key, bytes):
         return dialect.bytes_of_hex.format(key.hex())
     if isinstance(key, Decimal):
-        return f"'{key:f}'"
+        if kind.name in dialect.shown:  # as a text, without zeros that mean nothing
+            return f"'{text_of(kind, key)}'"
+        return f"CAST('{key:f}' AS {dialect.decimal.format(*kind.limits or ())})"
     if not isinstance(key, float):
         return str(key).upper()
     return f"'{packed(key)}'" if kind.name in dialect.shown else _exact(dialect, key)
 
 
 def _exact(dialect: Dialect, value: float) -> str:
-    """Return a float by exact steps: SQLite is not sure of the last digit when it reads one."""
+    """Return a float by exact steps.
+
+    SQLite and ClickHouse are not sure of the last digit when they read one.
+    """
     if math.isinf(value):
-        return "9e999" if value > 0 else "-9e999"
+        text = "9e999" if dialect.other else f"CAST('inf' AS {dialect.double})"
+        return text if value > 0 else f"-{text}"
     fraction, exponent = math.frexp(value)
     text, exponent = f"CAST({int(fraction * 2**53)} AS {dialect.double})", exponent - 53
     while exponent:
