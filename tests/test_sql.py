@@ -633,7 +633,7 @@ def test_connections_that_are_none():
         for connection, error, message in (
             (None, TypeError, "must be one of the DB-API"),
             ("postgresql://", TypeError, "must be one of the DB-API"),
-            (Spy(database.connection), ValueError, "say dialect= one of 'postgres', 'sqlite'"),
+            (Spy(database.connection), ValueError, "say dialect= one of 'postgres', 'clickhouse'"),
         ):
             with pytest.raises(error, match=message):
                 dp.Histogram.from_sql(connection, "t", user="user", item="item")

@@ -28,7 +28,7 @@ INT64_MAX = 2**63 - 1
 
 FileFormat = Literal["csv", "tsv", "parquet", "json"]
 Norm = Literal["l2", "l1"]
-SQLDialect = Literal["postgres", "sqlite", "duckdb"]
+SQLDialect = Literal["postgres", "clickhouse", "duckdb", "sqlite"]
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
@@ -471,7 +471,7 @@ class Histogram:
             what kinds of labels they hold, whatever the rows are; those that
             `from_events` does not take are refused. Text is compared byte by byte,
             whatever the collation.
-        dialect : {"postgres", "sqlite", "duckdb"}, optional
+        dialect : {"postgres", "clickhouse", "duckdb", "sqlite"}, optional
             What SQL to speak; needed only where the driver is one for many databases.
         domain, k_bar, max_items_per_user, soft_cap, norm, nulls, min_events
             As in `from_events`.

@@ -9,7 +9,7 @@ from dptopk.sources.keys import no_labels
 from dptopk.sources.labels import Kind
 from dptopk.sources.on_duckdb import duckdb_kind
 
-__all__ = ["UNSEEN", "kind_of", "storage", "unseen_kind"]
+__all__ = ["NOT_IN", "UNSEEN", "kind_of", "storage", "unseen_kind"]
 
 _SIGNED = {bits: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (16, 32, 64)}
 _POSTGRES_TYPES = {
@@ -106,8 +106,9 @@ UNSEEN = {
         labels.UUID,
     )
 }
-_NOT_IN = {
-    "bigquery": ("float", "uuid"),  # it groups no floats
+#: Those of them that a dialect has no columns of, or can't group.
+NOT_IN = {
+    "bigquery": ("float", "uuid"),
     "clickhouse": ("bytes", "timestamp"),
     "spark": ("timestamp", "uuid"),
     "sqlite": ("boolean", "date", "timestamp", "timestamp with time zone", "uuid"),
@@ -122,7 +123,7 @@ def unseen_kind(dialect: str, name: str) -> Kind:
     ValueError
         The dialect has no such columns.
     """
-    if name in _NOT_IN.get(dialect, ()):
+    if name in NOT_IN.get(dialect, ()):
         raise ValueError(f"{dialect} has no labels of kind {name}")
     return UNSEEN[name]
 
