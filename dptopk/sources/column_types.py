@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 
 from dptopk.sources import labels
-from dptopk.sources.keys import no_labels
+from dptopk.sources.keys import integers, no_labels
 from dptopk.sources.labels import Kind
 from dptopk.sources.on_duckdb import duckdb_kind
 
 __all__ = ["NOT_IN", "UNSEEN", "kind_of", "storage", "unseen_kind"]
 
-_SIGNED = {bits: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (16, 32, 64)}
 _POSTGRES_TYPES = {
     "text": labels.TEXT,
     "character varying": labels.TEXT,
     "character": labels.TEXT,
-    "smallint": labels.INTEGER._replace(limits=_SIGNED[16]),
-    "integer": labels.INTEGER._replace(limits=_SIGNED[32]),
-    "bigint": labels.INTEGER._replace(limits=_SIGNED[64]),
+    "smallint": labels.INTEGER._replace(limits=integers("Int16")),
+    "integer": labels.INTEGER._replace(limits=integers("Int32")),
+    "bigint": labels.INTEGER._replace(limits=integers("Int64")),
     "boolean": labels.BOOLEAN,
     "real": labels.FLOAT._replace(single=True),
     "double precision": labels.FLOAT,
@@ -31,14 +30,12 @@ _POSTGRES_TYPES = {
 }
 _SQLITE_TYPES = {
     "text": labels.TEXT,
-    "integer": labels.INTEGER._replace(limits=_SIGNED[64]),
+    "integer": labels.INTEGER._replace(limits=integers("Int64")),
     "real": labels.FLOAT,
     "blob": labels.BYTES,
 }
 _CLICKHOUSE_TYPES = {
-    f"{u}Int{bits}": labels.INTEGER._replace(
-        limits=(0, 2**bits - 1) if u else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
-    )
+    f"{u}Int{bits}": labels.INTEGER._replace(limits=integers(f"{u}Int{bits}"))
     for u in ("", "U")
     for bits in (8, 16, 32, 64, 128, 256)
 } | {

@@ -17,8 +17,7 @@ from dptopk.sources.bounds import text as text_of
 from dptopk.sources.column_types import storage
 from dptopk.sources.dialects import DIALECTS, Dialect, name_of, packed, text_literal
 from dptopk.sources.labels import Kind
-from dptopk.sources.on_duckdb import form_of
-from dptopk.sources.queries import listed
+from dptopk.sources.on_duckdb import form_of, listed
 from dptopk.sources.rules import Rules
 
 __all__ = ["OTHER_TYPE", "Source", "counting", "source_of"]
