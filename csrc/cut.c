@@ -1,21 +1,10 @@
 /* cut.c - the largest of a big array, and counts of counts, in one pass.
  *
- * Scores of any type become int64 keys, a chunk at a time: int64 columns are
- * read in place, the others through a buffer on the stack. */
+ * The cut compares scores in their own type (filter.c); what may get in becomes int64
+ * keys. A strided column goes through a buffer on the stack. */
 #include "cut_impl.h"
 
 #include <string.h>
-
-/* Keys of a chunk: where they stand if they stand packed, else in buffer.
- * NULL: one of them is NaN. */
-static const int64_t *chunk_keys(const dptk_column *col, size_t first, size_t count,
-                                 int64_t *buffer)
-{
-    if (col->type == DPTK_I64 && col->stride == (ptrdiff_t)sizeof(int64_t)
-        && (uintptr_t)col->data % sizeof(int64_t) == 0)
-        return (const int64_t *)(const void *)col->data + first;
-    return dptk_keys(col, first, count, buffer) == DPTK_OK ? buffer : NULL;
-}
 
 /* ---- select and sort ----------------------------------------------------- */
 
@@ -105,34 +94,70 @@ static void sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_ou
     }
 }
 
+/* The places of at most DPTK_FEW keys in descending order, equal ones as they stand:
+ * each is compared with each, since branches that miss cost more. */
+static void rank_few(const int64_t *keys, size_t n, int64_t *place)
+{
+    uint8_t taken[DPTK_FEW] = {0};
+
+    dptk_rank(keys, n, place);
+    for (size_t i = 0; i < n; i++) place[i] += taken[place[i]]++;
+}
+
+/* The m largest of at most DPTK_FEW pairs, which stand in order of index. */
+static void take_few(const int64_t *keys, const int64_t *index, size_t n, size_t m, int sorted,
+                     int64_t *keys_out, int64_t *index_out)
+{
+    int64_t place[DPTK_FEW];
+    size_t kept = 0;
+
+    rank_few(keys, n, place);
+    for (size_t i = 0; i < n; i++) {
+        if (place[i] >= (int64_t)m) continue;
+        const size_t to = sorted ? (size_t)place[i] : kept++;
+        keys_out[to] = keys[i];
+        index_out[to] = index[i];
+    }
+}
+
 /* ---- the cut ------------------------------------------------------------- */
 
-/* Candidates in order of index. Once `bounded`, m held ones (or the sample)
- * say that nothing at or below tau can still get in: a later equal of a held
- * key loses the tie. */
+/* Candidates: the scores read so far whose key is at least `bound`, or was when they were
+ * read. When `enough` are held the bound can rise. */
 typedef struct cut {
-    size_t m, capacity, held;
-    int bounded;
-    int64_t tau;
-    int64_t *keys, *index;
+    dptk_hits hits;
+    size_t m, capacity, enough;
+    int sampled; /* the bound comes from a sample */
+    int64_t bound, flip;
     uint64_t *work;
 } cut;
 
 /* Room for m after a compaction, for what the sample is expected to let through
- * on top of them, and for a chunk: more than m candidates are read between two
+ * on top of them, and for more: more than m candidates are read between two
  * compactions, which pay for the second. */
 static size_t capacity_for(size_t n, size_t m)
 {
-    return n / 3 < m + DPTK_CHUNK ? n : 3 * (m + DPTK_CHUNK);
+    return n / 2 < m + DPTK_SAMPLE ? n : 2 * (m + DPTK_SAMPLE);
 }
 
-size_t dptk_cut_scratch(size_t n, size_t m) { return 3 * (capacity_for(n, m) + DPTK_SLACK); }
+static size_t room_for(size_t n, size_t m) { return capacity_for(n, m) + DPTK_BLOCK; }
 
-/* Keep the m largest, the first ones among equals; the smallest is the bound. */
+size_t dptk_cut_scratch(size_t n, size_t m) { return 3 * room_for(n, m); }
+
+/* From here on only keys above tau may get in: a later equal of a held key loses the tie.
+ * (Past the largest integer there is none to say so with: it is let in, in vain.) */
+static void raise_bound(cut *c, int64_t tau)
+{
+    c->bound = tau < INT64_MAX ? tau + 1 : tau;
+    c->enough = c->capacity;
+    c->sampled = 0;
+}
+
+/* Keep the m largest, the first ones among equals. */
 static void compact(cut *c)
 {
-    int64_t *const keys = c->keys, *const index = c->index;
-    const size_t held = c->held;
+    int64_t *const keys = c->hits.keys, *const index = c->hits.index;
+    const size_t held = c->hits.held;
     size_t ties, kept = 0, i = 0;
     const int64_t tau = select_key(keys, held, c->m, c->work, &ties);
 
@@ -149,120 +174,135 @@ static void compact(cut *c)
         index[kept] = index[i];
         kept += key > tau;
     }
-    c->held = kept;
-    c->tau = tau;
-    c->bounded = 1;
+    c->hits.held = kept;
+    raise_bound(c, tau);
 }
 
-/* A first bound from every step-th score, low enough that about m of its
- * betters, and seldom fewer than m, lie in the column. Without it an ascending
- * column would pass through the buffer whole; it decides speed only. */
-static int sample_bound(cut *c, const dptk_column *col)
+/* How many scores to sample: as many as cost no more than the candidates they save. */
+static size_t sample_size(size_t n)
 {
-    const size_t n = col->n, size = n / 16 < 2 * DPTK_CHUNK ? n / 16 : 2 * DPTK_CHUNK;
+    size_t size = 256;
+    while (size < DPTK_SAMPLE && size * size < 4 * n) size += size;
+    return n / 8 < size ? n / 8 : size;
+}
+
+/* A first bound from every step-th score, low enough that seldom fewer than m of its
+ * betters lie in the column (once more, with doubt: still less often), and not many more.
+ * Without it an ascending column would pass through the buffer whole; it decides speed
+ * only. */
+static void sample_bound(cut *c, const dptk_column *col, int doubt)
+{
+    const size_t n = col->n, size = sample_size(n);
     const size_t step = (n / size - 1) | 1; /* odd: tables have even row lengths */
     const dptk_column sample = {col->data, col->stride * (ptrdiff_t)step, size, col->type};
     const double expected = (double)size * (double)c->m / (double)n;
-    size_t rank = (size_t)expected + 4, ties;
-    int64_t bound;
+    size_t rank = (size_t)expected + 2, ties;
 
-    for (size_t root = 1; (double)(root * root) <= 9.0 * expected; root++)
-        rank++; /* three standard deviations */
-    if (dptk_keys(&sample, 0, size, c->keys) != DPTK_OK) return DPTK_NAN;
-    bound = select_key(c->keys, size, rank, c->work, &ties);
-    c->bounded = bound > INT64_MIN;
-    c->tau = c->bounded ? bound - 1 : bound;
-    return DPTK_OK;
+    for (size_t root = 1; (double)(root * root) <= 6.25 * expected; root++)
+        rank++; /* two and a half standard deviations */
+    if (doubt) rank = 4 * rank < size ? 4 * rank : size;
+    dptk_ordered_keys(&sample, c->flip, c->hits.keys);
+    c->bound = select_key(c->hits.keys, size, rank, c->work, &ties);
+    c->sampled = c->bound > INT64_MIN;
+    c->enough = c->sampled ? c->m : c->capacity;
 }
 
-static void take_all(cut *c, const int64_t *keys, size_t first, size_t count, int64_t *any)
+/* Read packed scores; returns whether any later one can get in. */
+static int read_packed(cut *c, const char *data, size_t n, size_t size, size_t first,
+                       dptk_filter_fn *filter)
 {
-    int64_t *const index = c->index + c->held;
-
-    memcpy(c->keys + c->held, keys, count * sizeof *keys);
-    for (size_t i = 0; i < count; i++) {
-        index[i] = (int64_t)(first + i);
-        *any |= keys[i];
+    for (size_t i = 0; i < n;) {
+        const size_t read =
+            filter(data + i * size, n - i, first + i, c->bound, c->enough, &c->hits);
+        if (read == 0) return 0;
+        i += read;
+        if (c->hits.held < c->enough) continue;
+        if (c->sampled)
+            raise_bound(c, c->bound);
+        else if (c->hits.held > c->m)
+            compact(c);
     }
-    c->held += count;
+    return 1;
 }
 
-static int read_column(cut *c, const dptk_column *col, int64_t *any)
+static void read_column(cut *c, const dptk_column *col)
 {
-    dptk_scan_fn *const scan = dptk_cut_table[dptk_simd_get()].scan;
+    const size_t size = dptk_size(col->type);
+    dptk_filter_fn *const filter = dptk_filter(col->type, c->flip != 0);
     int64_t buffer[DPTK_CHUNK];
 
-    c->held = 0;
+    c->hits.held = 0;
+    if (col->stride == (ptrdiff_t)size) {
+        read_packed(c, col->data, col->n, size, 0, filter);
+        return;
+    }
     for (size_t first = 0; first < col->n; first += DPTK_CHUNK) {
         const size_t left = col->n - first, count = left < DPTK_CHUNK ? left : DPTK_CHUNK;
-        const int64_t *keys = chunk_keys(col, first, count, buffer);
-
-        if (!keys) return DPTK_NAN;
-        if (c->held + count > c->capacity) compact(c);
-        if (c->bounded)
-            c->held += scan(keys, count, first, c->tau, c->keys + c->held, c->index + c->held, any);
-        else
-            take_all(c, keys, first, count, any);
+        const dptk_column part = {col->data + (ptrdiff_t)first * col->stride, col->stride, count,
+                                  col->type};
+        dptk_take(&part, NULL, count, buffer);
+        if (!read_packed(c, (const char *)buffer, count, size, first, filter)) return;
     }
-    return DPTK_OK;
 }
 
-int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch, int64_t *keys, int64_t *index,
-             int *negative)
+/* The m best of what is held. */
+static void take(cut *c, int sorted, int64_t *keys, int64_t *index)
 {
-    const size_t capacity = capacity_for(col->n, m), room = capacity + DPTK_SLACK;
-    cut c = {.m = m,
+    dptk_hits *const hits = &c->hits;
+
+    if (hits->held > DPTK_FEW && hits->held > c->m) compact(c);
+    if (hits->held <= DPTK_FEW) {
+        take_few(hits->keys, hits->index, hits->held, c->m, sorted, keys, index);
+    } else if (sorted) {
+        sort_pairs(hits->keys, hits->index, c->m, keys, index);
+    } else {
+        memcpy(keys, hits->keys, c->m * sizeof *keys);
+        memcpy(index, hits->index, c->m * sizeof *index);
+    }
+}
+
+int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
+             int64_t *index, int *negative)
+{
+    const size_t room = room_for(col->n, m), capacity = capacity_for(col->n, m);
+    cut c = {.hits = {.keys = scratch, .index = scratch + room, .watch = negative != NULL},
+             .m = m,
              .capacity = capacity,
-             .keys = scratch,
-             .index = scratch + room,
+             .enough = capacity,
+             .bound = INT64_MIN,
+             .flip = order & DPTK_LEAST ? -1 : 0,
              .work = (uint64_t *)(scratch + 2 * room)};
-    const int sampled = col->n >= 4 * DPTK_CHUNK && col->n / 8 >= m;
-    int64_t any = 0;
 
-    if (sampled && sample_bound(&c, col) != DPTK_OK) return DPTK_NAN;
-    if (read_column(&c, col, &any) != DPTK_OK) return DPTK_NAN;
-    if (c.held < m) { /* the sample was unlucky or made to deceive */
-        c.bounded = 0;
-        if (read_column(&c, col, &any) != DPTK_OK) return DPTK_NAN;
+    const int sampled = col->n > DPTK_FEW && col->n / 4 >= m;
+
+    for (int doubt = 0; doubt < 2 && sampled && c.hits.held < m; doubt++) {
+        sample_bound(&c, col, doubt); /* it may be unlucky */
+        read_column(&c, col);
     }
-    if (c.held > m) compact(&c);
-    sort_pairs(c.keys, c.index, m, keys, index);
-    *negative = any < 0 && col->type != DPTK_U64;
+    if (c.hits.held < m) { /* or made to deceive */
+        c.bound = INT64_MIN;
+        c.enough = capacity;
+        c.sampled = 0;
+        read_column(&c, col);
+    }
+    if (c.hits.nan && !(order & DPTK_NAN_LAST)) return DPTK_NAN;
+    take(&c, !(order & DPTK_UNSORTED), keys, index);
+    if (negative) *negative = c.hits.negative;
     return DPTK_OK;
-}
-
-size_t dptk_scan_portable(const int64_t *keys, size_t n, size_t first, int64_t tau,
-                          int64_t *keys_out, int64_t *index_out, int64_t *any)
-{
-    enum { STEP = 4 };
-    int64_t seen = 0;
-    size_t count = 0;
-
-    for (size_t i = 0; i < n;) {
-        size_t end = i + STEP;
-
-        if (n - i >= STEP) { /* mostly none gets in: branches that are never taken are cheap */
-            const int64_t a = keys[i], b = keys[i + 1], c = keys[i + 2], d = keys[i + 3];
-            seen |= (a | b) | (c | d);
-            if (a <= tau && b <= tau && c <= tau && d <= tau) {
-                i = end;
-                continue;
-            }
-        } else {
-            end = n;
-        }
-        for (; i < end; i++) {
-            seen |= keys[i];
-            keys_out[count] = keys[i];
-            index_out[count] = (int64_t)(first + i);
-            count += keys[i] > tau;
-        }
-    }
-    *any |= seen;
-    return count;
 }
 
 /* ---- counts of counts ---------------------------------------------------- */
+
+/* Keys of a chunk: where they stand if they stand packed, else in buffer.
+ * NULL: one of them is NaN. */
+static const int64_t *chunk_keys(const dptk_column *col, size_t first, size_t count,
+                                 int64_t *buffer)
+{
+    if (col->type == DPTK_I64 && col->stride == (ptrdiff_t)sizeof(int64_t)
+        && (uintptr_t)col->data % sizeof(int64_t) == 0)
+        return (const int64_t *)(const void *)col->data + first;
+    return dptk_keys(col, first, count, buffer) == DPTK_OK ? buffer : NULL;
+}
 
 /* Counters are 32 bits wide, in lanes: a word holds two. */
 size_t dptk_count_keys_scratch(size_t span) { return (span + 1) * DPTK_LANES / 2; }
@@ -289,7 +329,7 @@ int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64
                     int16_t *copy)
 {
     enum { BATCH = 1 << 30 }; /* elements before a 32-bit counter could wrap */
-    dptk_tally_fn *const fast = dptk_cut_table[dptk_simd_get()].tally;
+    dptk_tally_fn *const fast = dptk_tally_table[dptk_simd_get()];
     int plain = 0; /* chunks to go without it: it helps if most keys are small */
     const size_t counters = span * DPTK_LANES;
     uint32_t *const lanes = (uint32_t *)(void *)scratch;

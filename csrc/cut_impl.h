@@ -1,7 +1,6 @@
-/* cut_impl.h - private to cut.c and cut_x86.c: the two loops worth a SIMD form.
+/* cut_impl.h - private to cut.c, cut_x86.c and filter.c: the loops worth a SIMD form.
  *
- * Both work on one chunk of keys, which lies in the L1 cache or is read in
- * place, so that everything else about the cut is written once, portably. */
+ * Everything else about the cut is written once, portably. */
 #ifndef DPTK_CUT_IMPL_H
 #define DPTK_CUT_IMPL_H
 
@@ -9,16 +8,39 @@
 #include "simd.h"
 
 enum {
-    DPTK_CHUNK = 2048, /* keys a call at most: 16 KB, half of the smallest L1 */
-    DPTK_SLACK = 8,    /* words that whole-vector stores may touch past the end */
-    DPTK_LANES = 4     /* counters per key: equal neighbours must not wait for each other */
+    DPTK_CHUNK = 2048,  /* keys a call at most: 16 KB, half of the smallest L1 */
+    DPTK_BLOCK = 512,   /* scores, or bytes, that a filter looks at together at most */
+    DPTK_SAMPLE = 2048, /* scores from which a first bound is made, at most */
+    DPTK_FEW = 64,      /* keys that are ranked by comparing each with each */
+    DPTK_LANES = 4      /* counters per key: equal neighbours must not wait for each other */
 };
 
-/* Appends the keys > tau, and their indices (that of keys[0] is `first`), in
- * order; returns how many. ORs keys into *any, whose sign then tells whether
- * one was negative. The outputs have room for n + DPTK_SLACK words. */
-typedef size_t dptk_scan_fn(const int64_t *keys, size_t n, size_t first, int64_t tau,
-                            int64_t *keys_out, int64_t *index_out, int64_t *any);
+/* Candidates in order of index. */
+typedef struct dptk_hits {
+    int64_t *keys, *index;
+    size_t held;
+    int nan;      /* out: whether one of the scores read is NaN */
+    int watch;    /* whether to look for negative ones, among the largest of integers ... */
+    int negative; /* ... and whether there was one */
+} dptk_hits;
+
+/* Appends the scores, packed, whose key is at least `bound`, and their indices (that of
+ * the first is `first`), up to the block with which at least `enough` are held. NaN has
+ * the key INT64_MIN. Returns how many were read; 0: none that is left can get in.
+ * Assumed: n > 0, held < enough, room for enough + DPTK_BLOCK. */
+typedef size_t dptk_filter_fn(const char *data, size_t n, size_t first, int64_t bound,
+                              size_t enough, dptk_hits *hits);
+
+/* That for a type; keys of the least scores are those of the largest, bits flipped. */
+dptk_filter_fn *dptk_filter(int type, int least);
+
+/* The keys of all of a column, flipped or not; NaN comes after every number. */
+void dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys);
+
+/* rank[i] = how many of the keys are larger than keys[i]; n at most DPTK_FEW, arrays of
+ * DPTK_FEW with anything in the rest. */
+typedef void dptk_rank_fn(const int64_t *keys, size_t n, int64_t *rank);
+dptk_rank_fn dptk_rank;
 
 /* Adds 1 to one of lanes[key * DPTK_LANES + 0..3] for each key, where span
  * stands for every key outside [0, span). Unless copy is NULL, no key is
@@ -32,15 +54,9 @@ static inline void dptk_clip(const int64_t *keys, size_t n, int16_t *copy)
     for (size_t i = 0; i < n; i++) copy[i] = (int16_t)(keys[i] < INT16_MAX ? keys[i] : INT16_MAX);
 }
 
-dptk_scan_fn dptk_scan_portable;
 dptk_tally_fn dptk_tally_portable;
 
 /* The forms by SIMD level (simd.c lists the levels and asks the processor). */
-typedef struct dptk_cut_kernels {
-    dptk_scan_fn *scan;
-    dptk_tally_fn *tally;
-} dptk_cut_kernels;
-
-extern const dptk_cut_kernels dptk_cut_table[];
+extern dptk_tally_fn *const dptk_tally_table[];
 
 #endif

@@ -1,79 +1,10 @@
-/* cut_x86.c - the AVX2 and AVX-512 forms of the two loops of cut_impl.h, and
- * the table of all forms. Every level gives the same bits. */
+/* cut_x86.c - the AVX2 and AVX-512 forms of counting counts, and the table of
+ * all forms. Every level gives the same bits. */
 #include "cut_impl.h"
 
 #if DPTK_X86
 #include <immintrin.h>
 #include <string.h>
-
-/* ---- scan ---------------------------------------------------------------- */
-
-DPTK_AVX2 static size_t scan_avx2(const int64_t *keys, size_t n, size_t first, int64_t tau,
-                                  int64_t *keys_out, int64_t *index_out, int64_t *any)
-{
-    const __m256i bound = _mm256_set1_epi64x(tau);
-    __m256i seen = _mm256_setzero_si256();
-    size_t count = 0, i = 0;
-
-    for (; i + 16 <= n; i += 16) {
-        const __m256i *p = (const __m256i *)(const void *)(keys + i);
-        const __m256i a = _mm256_loadu_si256(p), b = _mm256_loadu_si256(p + 1);
-        const __m256i c = _mm256_loadu_si256(p + 2), d = _mm256_loadu_si256(p + 3);
-        const __m256i ga = _mm256_cmpgt_epi64(a, bound), gb = _mm256_cmpgt_epi64(b, bound);
-        const __m256i gc = _mm256_cmpgt_epi64(c, bound), gd = _mm256_cmpgt_epi64(d, bound);
-        const __m256i some = _mm256_or_si256(_mm256_or_si256(ga, gb), _mm256_or_si256(gc, gd));
-
-        seen = _mm256_or_si256(seen, _mm256_or_si256(_mm256_or_si256(a, b), _mm256_or_si256(c, d)));
-        if (_mm256_testz_si256(some, some)) continue;
-        uint32_t bits = (uint32_t)(_mm256_movemask_pd(_mm256_castsi256_pd(ga))
-                                   | _mm256_movemask_pd(_mm256_castsi256_pd(gb)) << 4
-                                   | _mm256_movemask_pd(_mm256_castsi256_pd(gc)) << 8
-                                   | _mm256_movemask_pd(_mm256_castsi256_pd(gd)) << 12);
-        for (; bits; bits &= bits - 1) {
-            const size_t at = i + (size_t)__builtin_ctz(bits);
-            keys_out[count] = keys[at];
-            index_out[count++] = (int64_t)(first + at);
-        }
-    }
-    if (_mm256_movemask_pd(_mm256_castsi256_pd(seen))) *any = -1;
-    return count
-         + dptk_scan_portable(keys + i, n - i, first + i, tau, keys_out + count, index_out + count,
-                              any);
-}
-
-DPTK_AVX512 static size_t scan_avx512(const int64_t *keys, size_t n, size_t first, int64_t tau,
-                                      int64_t *keys_out, int64_t *index_out, int64_t *any)
-{
-    const __m512i bound = _mm512_set1_epi64(tau);
-    const __m512i iota = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0);
-    __m512i seen = _mm512_setzero_si512();
-    size_t count = 0, i = 0;
-
-    for (; i + 32 <= n; i += 32) {
-        __m512i key[4];
-        __mmask8 in[4];
-        for (int j = 0; j < 4; j++) {
-            key[j] = _mm512_loadu_si512(keys + i + 8 * j);
-            in[j] = _mm512_cmpgt_epi64_mask(key[j], bound);
-        }
-        seen = _mm512_ternarylogic_epi64(seen, key[0], key[1], 0xFE); /* 0xFE: OR of three */
-        seen = _mm512_ternarylogic_epi64(seen, key[2], key[3], 0xFE);
-        if (_mm512_kortestz(_mm512_kunpackb(in[0], in[1]), _mm512_kunpackb(in[2], in[3]))) continue;
-        for (int j = 0; j < 4; j++) {
-            const __m512i at =
-                _mm512_add_epi64(iota, _mm512_set1_epi64((long long)(first + i + 8 * (size_t)j)));
-            _mm512_storeu_si512(keys_out + count, _mm512_maskz_compress_epi64(in[j], key[j]));
-            _mm512_storeu_si512(index_out + count, _mm512_maskz_compress_epi64(in[j], at));
-            count += (size_t)__builtin_popcount(in[j]);
-        }
-    }
-    if (_mm512_movepi64_mask(seen)) *any = -1;
-    return count
-         + dptk_scan_portable(keys + i, n - i, first + i, tau, keys_out + count, index_out + count,
-                              any);
-}
-
-/* ---- tally --------------------------------------------------------------- */
 
 /* Real counts are mostly a few small values. So each key becomes a byte: its
  * value plus 0x70, saturated, so that the high bit stands for
@@ -262,10 +193,10 @@ static size_t tally_avx512(const int64_t *keys, size_t n, size_t span, uint32_t 
 }
 #endif
 
-const dptk_cut_kernels dptk_cut_table[] = {
-    {dptk_scan_portable, dptk_tally_portable},
+dptk_tally_fn *const dptk_tally_table[] = {
+    dptk_tally_portable,
 #if DPTK_X86
-    {scan_avx2, tally_avx2},
-    {scan_avx512, tally_avx512},
+    tally_avx2,
+    tally_avx512,
 #endif
 };

@@ -116,6 +116,7 @@ enum {
     DPTK_U16,
     DPTK_U32,
     DPTK_U64,
+    DPTK_F16,
     DPTK_F32,
     DPTK_F64
 };
@@ -131,7 +132,18 @@ typedef struct dptk_column {
 /* A key is an int64 that orders as the score does. Signed integers: the value
  * itself. Unsigned: value XOR 2^63 for U64, the value for narrower ones.
  * Floats (as doubles, -0.0 taken as 0.0): the bits b of the double, b >= 0 ?
- * b : b ^ INT64_MAX. NaN has no key. */
+ * b : b ^ INT64_MAX. Halves: their bits b, b >= 0 ? b : -(b & INT16_MAX). NaN has no
+ * key. */
+
+/* Bytes of an element. */
+size_t dptk_size(int type);
+
+/* Elements as they are.
+ *
+ *   col    the scores
+ *   index  which: `count` of them; or NULL for the first ones
+ *   out    out: count elements, packed */
+void dptk_take(const dptk_column *col, const int64_t *index, size_t count, void *out);
 
 /* Keys of elements [first, first + count) of the column.
  *
@@ -144,22 +156,28 @@ int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
 
 /* ---- cut.c: the largest of a big array ---------------------------------- */
 
-/* The m largest elements, in descending order, equal ones by index ascending.
+/* What is asked of a cut, together by OR; 0: the largest, in descending order. */
+enum { DPTK_LEAST = 1, DPTK_UNSORTED = 2, DPTK_NAN_LAST = 4 };
+
+/* The m first elements in an order: descending, equal ones by index ascending.
  *
  *   col       the scores
  *   m         how many, 1 <= m <= col->n
+ *   order     DPTK_LEAST: ascending in place of descending, equal ones by index ascending
+ *             too; DPTK_UNSORTED: the same elements, out by index ascending;
+ *             DPTK_NAN_LAST: NaN comes after all numbers, whether they ascend or descend
  *   scratch   dptk_cut_scratch(col->n, m) words
- *   keys      out: m keys
+ *   keys      out: m keys (of the least: ~key; of NaN: INT64_MIN)
  *   index     out: m indices
- *   negative  out: 1 if any score is < 0 (never for an unsigned column, though
- *             its 64-bit keys may be; -0.0 is not < 0)
+ *   negative  out: 1 if any score is < 0 (never for an unsigned or float column); or
+ *             NULL. Only of the largest.
  *
  * Equivalent: order = np.lexsort((np.arange(n), -keys))[:m]
- * Returns DPTK_NAN if any score is NaN.
+ * Returns DPTK_NAN if any score is NaN, unless DPTK_NAN_LAST.
  * Cost: about one pass; never more than O(n + m) steps whatever the data. */
 size_t dptk_cut_scratch(size_t n, size_t m);
-int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch, int64_t *keys, int64_t *index,
-             int *negative);
+int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
+             int64_t *index, int *negative);
 
 /* Counts of counts: how many elements have each key in [0, span); and unless
  * copy is NULL, the keys in 16 bits, those past them as 32,767.

@@ -1,77 +1,42 @@
 /* keys.c - scores of any type as int64 keys of the same order. */
-#include "dptk.h"
-#include "simd.h"
-
-#include <string.h>
-
-static inline int64_t flip(uint64_t value)
-{
-    const uint64_t bits = value ^ (UINT64_C(1) << 63);
-    int64_t key;
-    memcpy(&key, &bits, sizeof key);
-    return key;
-}
-
-static inline int64_t float_key(double value)
-{
-    int64_t bits;
-    value += 0.0; /* -0.0 ties with 0.0 */
-    memcpy(&bits, &value, sizeof bits);
-    return bits >= 0 ? bits : bits ^ INT64_MAX;
-}
+#include "cut_impl.h"
+#include "score.h"
 
 typedef int loader(const char *data, ptrdiff_t stride, size_t count, int64_t *keys);
 
-/* The loop stands twice so that the compiler can use vectors for the packed
- * case. memcpy: elements may be unaligned. */
-#define LOADER(target, name, type, key_of, is_bad)                                                 \
-    target static int name(const char *data, ptrdiff_t stride, size_t count, int64_t *keys)        \
+/* The loop stands twice so that the compiler can use vectors for the packed case. */
+#define LOADER(target, level, name, type)                                                          \
+    target static int name##_##level(const char *data, ptrdiff_t stride, size_t count,             \
+                                     int64_t *keys)                                                \
     {                                                                                              \
         int64_t bad = 0; /* as wide as a key: the loop stays in vectors */                         \
         if (stride == (ptrdiff_t)sizeof(type)) {                                                   \
             for (size_t i = 0; i < count; i++) {                                                   \
-                type x;                                                                            \
-                memcpy(&x, data + i * sizeof x, sizeof x);                                         \
-                keys[i] = key_of(x);                                                               \
-                bad |= is_bad(x);                                                                  \
+                DPTK_SCORE(type, x, data + i * sizeof x);                                          \
+                keys[i] = name##_key(x);                                                           \
+                bad |= name##_nan(x);                                                              \
             }                                                                                      \
         } else {                                                                                   \
             for (size_t i = 0; i < count; i++) {                                                   \
-                type x;                                                                            \
-                memcpy(&x, data + (ptrdiff_t)i * stride, sizeof x);                                \
-                keys[i] = key_of(x);                                                               \
-                bad |= is_bad(x);                                                                  \
+                DPTK_SCORE(type, x, data + (ptrdiff_t)i * stride);                                 \
+                keys[i] = name##_key(x);                                                           \
+                bad |= name##_nan(x);                                                              \
             }                                                                                      \
         }                                                                                          \
         return bad ? DPTK_NAN : DPTK_OK;                                                           \
     }
 
-#define AS_IS(x) (int64_t)(x)
-#define NEVER(x) 0
-#define NOT_SELF(x) ((x) != (x))
-
 /* The same source for each target: the compiler's vectors do. */
-#define LOADERS(target, level)                                                                     \
-    LOADER(target, i8_##level, int8_t, AS_IS, NEVER)                                               \
-    LOADER(target, i16_##level, int16_t, AS_IS, NEVER)                                             \
-    LOADER(target, i32_##level, int32_t, AS_IS, NEVER)                                             \
-    LOADER(target, i64_##level, int64_t, AS_IS, NEVER)                                             \
-    LOADER(target, u8_##level, uint8_t, AS_IS, NEVER)                                              \
-    LOADER(target, u16_##level, uint16_t, AS_IS, NEVER)                                            \
-    LOADER(target, u32_##level, uint32_t, AS_IS, NEVER)                                            \
-    LOADER(target, u64_##level, uint64_t, flip, NEVER)                                             \
-    LOADER(target, f32_##level, float, float_key, NOT_SELF)                                        \
-    LOADER(target, f64_##level, double, float_key, NOT_SELF)                                       \
-    static loader *const loaders_##level[] = {                                                     \
-        [DPTK_I8] = i8_##level,   [DPTK_I16] = i16_##level, [DPTK_I32] = i32_##level,              \
-        [DPTK_I64] = i64_##level, [DPTK_U8] = u8_##level,   [DPTK_U16] = u16_##level,              \
-        [DPTK_U32] = u32_##level, [DPTK_U64] = u64_##level, [DPTK_F32] = f32_##level,              \
-        [DPTK_F64] = f64_##level,                                                                  \
-    };
+#define LOADER_PORTABLE(name, code, type, bits, has_negatives) LOADER(, portable, name, type)
+DPTK_TYPES(LOADER_PORTABLE)
+#define ENTRY_PORTABLE(name, code, type, bits, has_negatives) [code] = name##_portable,
+static loader *const loaders_portable[] = {DPTK_TYPES(ENTRY_PORTABLE)};
 
-LOADERS(, portable)
 #if DPTK_X86
-LOADERS(DPTK_AVX2, avx2)
+#define LOADER_AVX2(name, code, type, bits, has_negatives) LOADER(DPTK_AVX2, avx2, name, type)
+DPTK_TYPES(LOADER_AVX2)
+#define ENTRY_AVX2(name, code, type, bits, has_negatives) [code] = name##_avx2,
+static loader *const loaders_avx2[] = {DPTK_TYPES(ENTRY_AVX2)};
 #else
 #define loaders_avx2 loaders_portable
 #endif
@@ -81,4 +46,42 @@ int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
     loader *const *const loaders =
         dptk_simd_get() >= DPTK_SIMD_AVX2 ? loaders_avx2 : loaders_portable;
     return loaders[col->type](col->data + (ptrdiff_t)first * col->stride, col->stride, count, keys);
+}
+
+void dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys)
+{
+    const int64_t most = col->type == DPTK_F16 ? DPTK_HALF_INF : DPTK_DOUBLE_INF;
+
+    if (dptk_keys(col, 0, col->n, keys) == DPTK_NAN)
+        for (size_t i = 0; i < col->n; i++)
+            if (keys[i] > most || keys[i] < ~most) keys[i] = INT64_MIN ^ flip;
+    if (flip)
+        for (size_t i = 0; i < col->n; i++) keys[i] ^= flip;
+}
+
+#define SIZE(name, code, type, bits, has_negatives) [code] = sizeof(type),
+static const uint8_t sizes[] = {DPTK_TYPES(SIZE)};
+
+size_t dptk_size(int type) { return sizes[type]; }
+
+#define TAKE(type)                                                                                 \
+    for (size_t i = 0; i < count; i++) {                                                           \
+        const ptrdiff_t at = index ? (ptrdiff_t)index[i] : (ptrdiff_t)i;                           \
+        DPTK_SCORE(type, x, col->data + at * col->stride);                                         \
+        memcpy((char *)out + i * sizeof x, &x, sizeof x);                                          \
+    }                                                                                              \
+    break
+
+void dptk_take(const dptk_column *col, const int64_t *index, size_t count, void *out)
+{
+    switch (dptk_size(col->type)) {
+    case 1:
+        TAKE(uint8_t);
+    case 2:
+        TAKE(uint16_t);
+    case 4:
+        TAKE(uint32_t);
+    default:
+        TAKE(uint64_t);
+    }
 }

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from dptopk import accounting, metrics, utility
-from dptopk._argtopk import argtopk
+from dptopk._argtopk import RaggedIndices, RaggedTopK, TopK, argtopk, topk
 from dptopk._trials import trials
 from dptopk.answers import Answers
 from dptopk.budget.filter import Filter
@@ -85,6 +85,8 @@ __all__ = [
     "LedgerError",
     "LedgerUnavailableError",
     "MechanismError",
+    "RaggedIndices",
+    "RaggedTopK",
     "RandomnessError",
     "Release",
     "Releases",
@@ -94,6 +96,7 @@ __all__ = [
     "SparseVector",
     "StableQueries",
     "StatementError",
+    "TopK",
     "UnknownBudgetError",
     "UnknownDomainError",
     "accounting",
@@ -123,6 +126,7 @@ __all__ = [
     "stable_queries",
     "stable_release",
     "top_stable",
+    "topk",
     "trials",
     "utility",
     "verify",

@@ -45,7 +45,7 @@ cdef extern from "dptk.h" nogil:
     # ---- keys.c
     int DPTK_I8, DPTK_I16, DPTK_I32, DPTK_I64
     int DPTK_U8, DPTK_U16, DPTK_U32, DPTK_U64
-    int DPTK_F32, DPTK_F64
+    int DPTK_F16, DPTK_F32, DPTK_F64
     ctypedef struct dptk_column:
         const char *data
         ptrdiff_t stride
@@ -53,10 +53,13 @@ cdef extern from "dptk.h" nogil:
         int type
 
     int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
+    size_t dptk_size(int type)
+    void dptk_take(const dptk_column *col, const int64_t *index, size_t count, void *out)
 
     # ---- cut.c
     size_t dptk_cut_scratch(size_t n, size_t m)
-    int dptk_cut(const dptk_column *col, size_t m, int64_t *scratch,
+    int DPTK_LEAST, DPTK_UNSORTED, DPTK_NAN_LAST
+    int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch,
                  int64_t *keys, int64_t *index, int *negative)
     size_t dptk_count_keys_scratch(size_t span)
     int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64_t *table,

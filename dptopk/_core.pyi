@@ -58,6 +58,35 @@ def cut(
 def sort_rows(
     values: npt.NDArray[Any], offset: npt.NDArray[np.int64] | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
+
+LEAST: int
+UNSORTED: int
+NAN_LAST: int
+NAN_REFUSED: str
+
+def topk(
+    a: npt.NDArray[Any], k: int, order: int, values: npt.NDArray[Any] | None = None
+) -> npt.NDArray[np.int64]: ...
+def topk_rows(
+    rows: npt.NDArray[Any],
+    k: int,
+    order: int,
+    index: npt.NDArray[np.int64],
+    values: npt.NDArray[Any] | None,
+    start: int,
+    stop: int,
+) -> None: ...
+def topk_ragged(
+    a: npt.NDArray[Any],
+    k: int,
+    order: int,
+    offsets: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    index: npt.NDArray[np.int64],
+    values: npt.NDArray[Any] | None,
+    start: int,
+    stop: int,
+) -> None: ...
 def count_keys(
     counts: npt.NDArray[Any], span: int, copy: npt.NDArray[np.int16] | None = None
 ) -> npt.NDArray[np.int64]: ...

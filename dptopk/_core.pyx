@@ -10,11 +10,18 @@ import os
 import numpy as np
 
 cimport cython
-from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS,
+    PyBUF_FORMAT,
+    PyBUF_STRIDES,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_REFCNT
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from dptopk.errors import RandomnessError, TapeEndError
 
@@ -366,6 +373,8 @@ cdef int column_type(const Py_buffer *view) noexcept:
         return DPTK_I8 + log_size
     if code[0] in b"?BHILQN":
         return DPTK_U8 + log_size
+    if code[0] == c"e":
+        return DPTK_F16
     if code[0] == c"f":
         return DPTK_F32
     if code[0] == c"d":
@@ -438,7 +447,7 @@ def cut(counts, size_t m):
         keys_out, index_out = keys_array, index_array
         scratch = scratch_words(dptk_cut_scratch(col.n, m))
         with nogil:
-            status = dptk_cut(&col, m, scratch, &keys_out[0], &index_out[0], &negative)
+            status = dptk_cut(&col, m, 0, scratch, &keys_out[0], &index_out[0], &negative)
         raise_nan(status)
         return keys_array, index_array, negative != 0
     finally:
@@ -456,7 +465,7 @@ def sort_rows(values, const int64_t[::1] offset=None):
     cdef int64_t[::1] keys_out, index_out
     cdef int64_t *scratch = NULL
     cdef size_t i, n, done = 0, most = 0
-    cdef int status = DPTK_OK, negative = 0
+    cdef int status = DPTK_OK
     PyObject_GetBuffer(values, &view, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
         col.type = column_type(&view)
@@ -487,8 +496,8 @@ def sort_rows(values, const int64_t[::1] offset=None):
                     col.data = <const char *>view.buf + offset[i] * col.stride
                 if col.n == 0:
                     continue
-                status = dptk_cut(&col, col.n, scratch, &keys_out[done], &index_out[done],
-                                  &negative)
+                status = dptk_cut(&col, col.n, 0, scratch, &keys_out[done],
+                                  &index_out[done], NULL)
                 if status != DPTK_OK:
                     break
                 done += col.n
@@ -497,6 +506,144 @@ def sort_rows(values, const int64_t[::1] offset=None):
     finally:
         free(scratch)
         PyBuffer_Release(&view)
+
+
+LEAST = DPTK_LEAST
+UNSORTED = DPTK_UNSORTED
+NAN_LAST = DPTK_NAN_LAST
+
+
+cdef int output_of(object array, Py_buffer *view) except -1:
+    """The memory of a packed array that is written to."""
+    return PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
+
+
+def topk(a, size_t k, int order, values=None):
+    """Indices of the first k of a 1-D array, 1 <= k <= len(a), in an order: see dptk_cut.
+
+    `values`, k of the same type, takes the elements.
+    """
+    cdef Py_buffer view, index_view, values_view
+    cdef dptk_column col
+    cdef int64_t *scratch = NULL
+    cdef int status
+    cdef bint filled = values is not None
+    column_of(a, &view, &col)
+    memset(&index_view, 0, sizeof(Py_buffer))
+    memset(&values_view, 0, sizeof(Py_buffer))
+    try:
+        index = np.empty(k, dtype=np.int64)
+        output_of(index, &index_view)
+        if filled:
+            output_of(values, &values_view)
+        scratch = scratch_words(dptk_cut_scratch(col.n, k) + k)
+        with nogil:
+            status = dptk_cut(&col, k, order, scratch + k, scratch, <int64_t *>index_view.buf,
+                              NULL)
+            if status == DPTK_OK and filled:
+                dptk_take(&col, <int64_t *>index_view.buf, k, values_view.buf)
+        if status == DPTK_NAN:
+            raise ValueError(NAN_REFUSED)
+        return index
+    finally:
+        free(scratch)
+        PyBuffer_Release(&view)
+        PyBuffer_Release(&index_view)
+        PyBuffer_Release(&values_view)
+
+
+NAN_REFUSED = 'a must not contain NaN; nan="last" puts it behind all numbers'
+
+
+def topk_rows(rows, size_t k, int order, int64_t[:, ::1] index, values, size_t start, size_t stop):
+    """The same for rows start to stop of a 2-D array, 1 <= k <= its length.
+
+    `index` and `values` (or None) have a row for each.
+    """
+    cdef Py_buffer view, values_view
+    cdef dptk_column col
+    cdef int64_t *scratch = NULL
+    cdef int status = DPTK_OK
+    cdef size_t row, size
+    cdef bint filled = values is not None
+    PyObject_GetBuffer(rows, &view, PyBUF_STRIDES | PyBUF_FORMAT)
+    col.type = column_type(&view)
+    memset(&values_view, 0, sizeof(Py_buffer))
+    try:
+        if filled:
+            output_of(values, &values_view)
+        if view.ndim != 2 or col.type < 0:
+            raise TypeError("rows must be a 2-D array of native numbers")
+        col.n = <size_t>view.shape[1]
+        col.stride = view.strides[1]
+        size = dptk_size(col.type)
+        scratch = scratch_words(dptk_cut_scratch(col.n, k) + k)
+        with nogil:
+            for row in range(start, stop):
+                col.data = <const char *>view.buf + <ptrdiff_t>row * view.strides[0]
+                status = dptk_cut(&col, k, order, scratch + k, scratch, &index[row, 0], NULL)
+                if status != DPTK_OK:
+                    break
+                if filled:
+                    dptk_take(&col, &index[row, 0], k, <char *>values_view.buf + row * k * size)
+        if status == DPTK_NAN:
+            raise ValueError(NAN_REFUSED)
+    finally:
+        free(scratch)
+        PyBuffer_Release(&view)
+        PyBuffer_Release(&values_view)
+
+
+def topk_ragged(a, size_t k, int order, const int64_t[::1] offsets, const int64_t[::1] places,
+                int64_t[::1] index, values, size_t start, size_t stop):
+    """The same for rows a[offsets[i]:offsets[i + 1]], start to stop of them.
+
+    Row i has its elements, k >= 1 or all that there are, from places[i] on in `index`, as
+    positions in `a`, and in `values` (or None).
+    """
+    cdef Py_buffer view, values_view
+    cdef dptk_column col
+    cdef const char *data
+    cdef int64_t *scratch = NULL
+    cdef int64_t *out
+    cdef int status = DPTK_OK
+    cdef size_t row, size, length, found, i, longest = 0, room = 0
+    cdef bint filled = values is not None
+    column_of(a, &view, &col)
+    memset(&values_view, 0, sizeof(Py_buffer))
+    try:
+        if filled:
+            output_of(values, &values_view)
+        data = col.data
+        size = dptk_size(col.type)
+        for row in range(start, stop):
+            length = offsets[row + 1] - offsets[row]
+            longest = max(longest, length)
+            if length:
+                room = max(room, dptk_cut_scratch(length, min(k, length)))
+        k = min(k, longest)
+        scratch = scratch_words(room + k + 1)
+        with nogil:
+            for row in range(start, stop):
+                col.n = offsets[row + 1] - offsets[row]
+                if col.n == 0:
+                    continue
+                col.data = data + offsets[row] * col.stride
+                found = min(k, col.n)
+                out = &index[places[row]]
+                status = dptk_cut(&col, found, order, scratch + k, scratch, out, NULL)
+                if status != DPTK_OK:
+                    break
+                if filled:
+                    dptk_take(&col, out, found, <char *>values_view.buf + places[row] * size)
+                for i in range(found):
+                    out[i] += offsets[row]
+        if status == DPTK_NAN:
+            raise ValueError(NAN_REFUSED)
+    finally:
+        free(scratch)
+        PyBuffer_Release(&view)
+        PyBuffer_Release(&values_view)
 
 
 def count_keys(counts, size_t span, int16_t[::1] copy=None):

@@ -13,7 +13,7 @@ if not PACKAGE.is_dir():  # run against an installed package, beside its sources
 # From the bottom up: a room may import those named before it, and itself.
 LAYERS = [
     ["errors", "_core", "rounding", "_types", "_show"],
-    ["_validate", "_counts"],
+    ["_validate", "_counts", "_dense"],
     ["domain"],
     ["rng", "accounting", "_argtopk"],
     ["sources", "utility"],

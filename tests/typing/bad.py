@@ -46,3 +46,7 @@ dp.accounting.total_epsilon(0.1, 10, 1e-6, method="zcpd")  # refused
 dp.nonsense  # refused
 dp.Histogram.from_sql(None, "visits", user="who", item="page", dialect="mysql")  # refused
 dp.Histogram.from_sql(None, "visits", user="who")  # refused
+dp.argtopk([1, 2], m=1)  # refused
+dp.argtopk([1, 2], 1, nan="first")  # refused
+dp.topk([1, 2], 1, -1, True, True, "last")  # refused
+dp.topk([1, 2], 1.0)  # refused

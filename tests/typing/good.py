@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import assert_type
 
 import numpy as np
+import numpy.typing as npt
 
 import dptopk as dp
 
@@ -47,6 +48,11 @@ dp.noisy_topk([1, 2, 3], 2, scale=1.0, offsets=[0, 2, 3], workers=2).indices.sum
 assert_type(dp.trials(dp.peel, H, 9, rng=dp.SeededRng(1), k=2, epsilon=1.0), np.ndarray)
 dp.accounting.total_epsilon(0.1, 10, 1e-6, method="adaptive")
 dp.accounting.gaussian_sigma(epsilon=1.0, delta=1e-6)
+assert_type(dp.argtopk(COUNTS, 2), npt.NDArray[np.int64])
+assert_type(dp.argtopk([[3, 1]], 1, axis=0, largest=False, nan="last"), npt.NDArray[np.int64])
+assert_type(dp.argtopk(COUNTS, 2, offsets=[0, 1, 3]), dp.RaggedIndices)
+assert_type(dp.topk(COUNTS, 2, None, sorted=False, workers=2), dp.TopK)
+assert_type(dp.topk(COUNTS, 2, offsets=np.array([0, 3])), dp.RaggedTopK)
 
 
 def of_a_sequence(counts: Sequence[int]) -> dp.Release:

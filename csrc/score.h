@@ -1,0 +1,77 @@
+/* score.h - private to keys.c and filter.c: the types of scores, and their keys. */
+#ifndef DPTK_SCORE_H
+#define DPTK_SCORE_H
+
+#include "dptk.h"
+#include "simd.h"
+
+#include <string.h>
+
+/* Halves are read as the integers that their bits are. */
+enum { DPTK_HALF_INF = 0x7C00 };
+#define DPTK_DOUBLE_INF INT64_C(0x7FF0000000000000) /* a key */
+
+/* Of each type: its name, its code, its C type, the integer as wide; whether it has
+ * negative integers. */
+#define DPTK_SHORT_INTEGERS(X)                                                                     \
+    X(i8, DPTK_I8, int8_t, int8_t, 1)                                                              \
+    X(i16, DPTK_I16, int16_t, int16_t, 1)                                                          \
+    X(i32, DPTK_I32, int32_t, int32_t, 1)                                                          \
+    X(u8, DPTK_U8, uint8_t, int8_t, 0)                                                             \
+    X(u16, DPTK_U16, uint16_t, int16_t, 0)                                                         \
+    X(u32, DPTK_U32, uint32_t, int32_t, 0)
+#define DPTK_LONG_INTEGERS(X)                                                                      \
+    X(i64, DPTK_I64, int64_t, int64_t, 1) X(u64, DPTK_U64, uint64_t, int64_t, 0)
+#define DPTK_HALF(X) X(f16, DPTK_F16, int16_t, int16_t, 0)
+#define DPTK_FLOAT(X) X(f32, DPTK_F32, float, int32_t, 0)
+#define DPTK_DOUBLE(X) X(f64, DPTK_F64, double, int64_t, 0)
+
+#define DPTK_INTEGERS(X) DPTK_SHORT_INTEGERS(X) DPTK_LONG_INTEGERS(X)
+#define DPTK_FLOATS(X) DPTK_FLOAT(X) DPTK_DOUBLE(X)
+#define DPTK_SHORT(X) DPTK_SHORT_INTEGERS(X) DPTK_HALF(X) DPTK_FLOAT(X)
+#define DPTK_LONG(X) DPTK_LONG_INTEGERS(X) DPTK_DOUBLE(X)
+#define DPTK_TYPES(X) DPTK_SHORT(X) DPTK_LONG(X)
+
+/* A score as it stands in memory, which may be unaligned. */
+#define DPTK_SCORE(type, x, at)                                                                    \
+    type x;                                                                                        \
+    memcpy(&x, (at), sizeof x)
+
+/* NAME_key(x) is the key, NAME_nan(x) whether there is none, NAME_less(x, y) the order. */
+#define DPTK_INTEGER_RULES(name, code, type, bits, has_negatives)                                  \
+    static inline int64_t name##_key(type x)                                                       \
+    {                                                                                              \
+        return code == DPTK_U64 ? (int64_t)((uint64_t)x ^ UINT64_C(1) << 63) : (int64_t)x;         \
+    }                                                                                              \
+    static inline int name##_nan(type x) { return (void)x, 0; }                                    \
+    static inline int name##_less(type x, type y) { return x < y; }
+
+DPTK_INTEGERS(DPTK_INTEGER_RULES)
+
+/* -0.0 ties with 0.0. Of halves, or of vectors of them: */
+#define DPTK_HALF_SIZE(x) ((x)&INT16_MAX)
+#define DPTK_HALF_KEY(x) ((DPTK_HALF_SIZE(x) ^ ((x) >> 15)) - ((x) >> 15))
+#define DPTK_HALF_LESS(x, y)                                                                       \
+    ((DPTK_HALF_KEY(x) < DPTK_HALF_KEY(y)) & (DPTK_HALF_SIZE(x) <= DPTK_HALF_INF)                  \
+     & (DPTK_HALF_SIZE(y) <= DPTK_HALF_INF))
+
+static inline int64_t f16_key(int16_t x) { return DPTK_HALF_KEY(x); }
+static inline int64_t f64_key(double x)
+{
+    int64_t bits;
+    x += 0.0;
+    memcpy(&bits, &x, sizeof bits);
+    return bits >= 0 ? bits : bits ^ INT64_MAX;
+}
+static inline int64_t f32_key(float x) { return f64_key(x); }
+
+static inline int f16_nan(int16_t x) { return DPTK_HALF_SIZE(x) > DPTK_HALF_INF; }
+static inline int f32_nan(float x) { return x != x; }
+static inline int f64_nan(double x) { return x != x; }
+
+/* NaN is less than nothing, and nothing less than it. */
+static inline int f16_less(int16_t x, int16_t y) { return DPTK_HALF_LESS(x, y); }
+static inline int f32_less(float x, float y) { return x < y; }
+static inline int f64_less(double x, double y) { return x < y; }
+
+#endif
