@@ -1,5 +1,6 @@
 """A histogram of each of many groups, what mechanisms make of them, and at what price."""
 
+import itertools
 import pickle
 from fractions import Fraction
 
@@ -268,6 +269,27 @@ def test_one_group_a_user_is_priced_as_one_histogram(name):
         assert together.cost[:2] == alone.cost[:2]
 
 
+def test_a_oneshot_takes_one_law_in_groups_of_all_sizes():
+    """Gumbel noise that is composed over all groups must not meet noise that has a share."""
+    differ = False
+    for bound, k, delta in itertools.product((None, 2, 40), (1, 2, 20), (0.0, 1e-6)):
+        sizes = [k, 30, 3000, 10**5]
+        hs = Histograms(
+            np.arange(sum(sizes)), offsets=np.append(0, np.cumsum(sizes)), max_groups_per_user=2,
+            max_items_per_user=bound,
+        )  # fmt: skip
+        asked = {"k": k, "epsilon": 0.5, "delta": delta, "rng": SeededRng(1)}
+        releases = dp.oneshot(hs, **asked).values()
+        assert len({release.parameters["noise"] for release in releases}) == 1
+        assert len({release.parameters["method"] for release in releases}) == 1
+        alone = {
+            dp.oneshot(np.arange(n), **asked, max_items_per_user=bound).parameters["noise"]
+            for n in sizes
+        }
+        differ = differ or len(alone) > 1
+    assert differ
+
+
 @pytest.mark.parametrize("name", COUNTING)
 def test_two_groups_a_user_take_more_noise(name):
     """Each group's noise is at least that of a call at the whole budget, and no more than twice."""
@@ -298,6 +320,11 @@ def test_prices_by_hand():
     # Half of 6 items move: 3 * 3 / 6, in each of 3 groups.
     wanted = dp.accounting.gaussian_sigma(epsilon=epsilon, delta=delta, sensitivity=4.5**0.5)
     assert gaussian == pytest.approx(wanted, rel=1e-12)
+    gumbel = dp.oneshot(
+        known(most), k=k, epsilon=epsilon, delta=delta, noise="gumbel", rng=SeededRng(1)
+    )["FR"].parameters["scale"]
+    wanted = 1 / dp.accounting.step_epsilon(epsilon, k * most, delta)
+    assert gumbel == pytest.approx(wanted, rel=1e-12)
     for mechanism in (dp.joint, dp.canonical):
         its = mechanism(known(most), k=k, epsilon=epsilon, rng=SeededRng(1))["FR"].parameters
         assert its["scale"] == pytest.approx(2.0 * most / epsilon, rel=1e-12)

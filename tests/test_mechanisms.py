@@ -238,20 +238,23 @@ def case(mechanism, error, message, **changes):
              method="zcdp"),
         case("permute_and_flip", TypeError, "method must be a string, got int", method=1),
         case("oneshot", TypeError, "epsilon must be a real number, got NoneType", epsilon=None),
-        case("oneshot", ValueError, "noise must be one of .*, got 'gumbel'", noise="gumbel"),
+        case("oneshot", ValueError, "noise must be one of .*, got 'uniform'", noise="uniform"),
         case("oneshot", ValueError, "max_items_per_user must be an integer >= 1, got 0",
              max_items_per_user=0),
         case("oneshot", ValueError, "counts must not be negative", counts=np.array([3, -1]), k=1,
              largest=False),
         *(
             case("oneshot", ValueError, f"method 'approximate' needs {what}",
-                 **{"method": "approximate", "epsilon": 0.2, "delta": 0.05, **changes})
+                 **{"method": "approximate", "noise": "laplace", "bound": "paper",
+                    "epsilon": 0.2, "delta": 0.05, **changes})
             for what, changes in (
                 ("epsilon <= 0.2, got 0.2000", {"epsilon": math.nextafter(0.2, 1)}),
                 (r"delta in \(0, 0.05\], got 0.0500", {"delta": math.nextafter(0.05, 1)}),
                 (r"delta in \(0, 0.05\], got 0.0", {"delta": 0}),
+                ("delta > 0, got 0.0", {"delta": 0, "noise": "best"}),
+                ("delta > 0, got 0.0", {"delta": 0, "noise": "gumbel", "bound": "exact"}),
                 ("at least 2 items, got 1", {"counts": [5], "k": 1}),
-                ("noise 'laplace' or 'gaussian', got 'exp", {"noise": "exponential"}),
+                ("noise 'gumbel', 'laplace' or 'gaussian', got 'exp", {"noise": "exponential"}),
             )
         ),
         *(

@@ -7,11 +7,13 @@ but for the ranking by fractions at the end. Each check has a wrong statement th
 import itertools
 import math
 import re
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 ITEMS, MOST = 4, 3
 PHANTOMS = tuple(f"phantom {i}" for i in range(ITEMS))
@@ -235,28 +237,98 @@ def test_one_comparison_moves_the_distribution_by_the_bound(restart):
     assert bound / 2 < worst <= bound
 
 
-# ---- Theorem 2.2
+# ---- Laplace noise for k picks
 
 
-@pytest.mark.parametrize("monotone", [True, False])
-def test_half_the_constant_is_taken_only_where_its_proof_begins(monotone):
-    """Below k = 15.21 L the scale is pure, or has the whole constant."""
-    from dptopk.mechanisms.oneshot import noise_for
+def threshold_law(z, k, *, odds=None, marks=None):
+    """Chances of (j, rest): j is the k-th at height 0 in z, the rest are above it. Unnormalised."""
+    above, below = stats.laplace.sf(z), stats.laplace.cdf(z)
+    odds = above / below if odds is None else odds
+    marks = stats.laplace.pdf(z) / below if marks is None else marks
+    law = {}
+    for j in range(len(z)):
+        others = [i for i in range(len(z)) if i != j]
+        for rest in itertools.combinations(others, k - 1):
+            law[j, rest] = marks[j] * math.prod(odds[i] for i in rest)
+    return law
+
+
+def ranges(p, q, k):
+    """How far ln(q / p) goes in each step: the mark, then the rest one by one in any order."""
+
+    def sums(law, order, done):
+        total = Counter()
+        for (j, rest), chance in law.items():
+            if (order == () and done is None) or (j == done and set(order) <= set(rest)):
+                for item in [j] if done is None else set(rest) - set(order):
+                    total[item] += chance
+        return total
+
+    prefixes = [((), None)]
+    prefixes += [(order, j) for j, rest in p for n in range(k - 1)
+                 for order in itertools.combinations(rest, n)]  # fmt: skip
+    for order, j in set(prefixes):
+        one, other = sums(p, order, j), sums(q, order, j)
+        losses = [math.log(other[i] / one[i]) for i in one]
+        yield (j is None), max(losses) - min(losses)
+
+
+def test_picks_above_a_threshold_have_a_range():
+    """Each step's is 2 / b at most, often nearly so; with the marks changed along, more."""
+    rng = np.random.default_rng(3)
+    widest, along = 0.0, 0.0
+    for _ in range(150):
+        n, b = int(rng.integers(3, 6)), float(rng.choice([0.5, 1.0, 4.0]))
+        k = int(rng.integers(1, n))
+        z = rng.normal(scale=3.0, size=n)
+        c = float(rng.choice([0.0, 1.0, rng.uniform()]))
+        moved = z + (c - rng.integers(0, 2, size=n)) / b
+        p = threshold_law(z, k)
+        odds = stats.laplace.sf(moved) / stats.laplace.cdf(moved)
+        h = stats.laplace.pdf(z) / stats.laplace.sf(z)
+        q = threshold_law(z, k, odds=odds, marks=odds * h)
+        for _, found in ranges(p, q, k):
+            assert found <= 2 / b + 1e-9
+            widest = max(widest, found * b)
+        along = max(along, *(f * b for _, f in ranges(p, threshold_law(moved, k), k)))
+        # The other change: no set by more than exp(2 / b).
+        sets = [Counter(), Counter()]
+        for law, total in zip((q, threshold_law(moved, k)), sets, strict=True):
+            for (j, rest), chance in law.items():
+                total[frozenset({j, *rest})] += chance / sum(law.values())
+        change = [abs(math.log(sets[0][items] / sets[1][items])) for items in sets[0]]
+        assert max(change) <= 2 / b + 1e-9
+    assert widest > 1.8
+    assert along > 2.1
+
+
+def test_the_kth_noisy_score_moves_by_one_at_most():
+    """Whoever moves, and whichever of them the noises have made the k-th."""
+    rng = np.random.default_rng(4)
+    for _ in range(2000):
+        n = int(rng.integers(1, 8))
+        noisy, k = rng.laplace(size=n), int(rng.integers(1, n + 1))
+        moved = noisy + rng.choice([0.0, 0.5, 1.0], size=n)
+        change = round(np.sort(moved)[-k] - np.sort(noisy)[-k], 12)
+        assert 0 <= change <= 1
+
+
+def test_laplace_noise_for_k_picks_keeps_its_total():
+    from dptopk.accounting import total_epsilon
+    from dptopk.mechanisms._set_noise import noise_for
 
     seen = set()
-    for m, delta in ((2, 0.05), (1000, 1e-6), (10**6, 1e-9)):
-        log, whole = math.log(m / delta), 4.0 if monotone else 8.0
-        for k in {*range(1, 400, 3), *(math.floor(15.21 * log) + i for i in (-1, 0, 1, 2))}:
-            if k > m:
-                continue
+    for k, epsilon, delta in itertools.product((1, 2, 30), (0.1, 1.0, 20.0), (1e-9, 1e-4)):
+        for monotone in (True, False):
             noise = noise_for(
-                noise="laplace", method="approximate", k=k, epsilon=0.2, delta=delta,
-                sensitivity=1.0, monotone=monotone, max_items_per_user=None, n_items=m,
+                noise="laplace", method="approximate", k=k, epsilon=epsilon, delta=delta,
+                sensitivity=1.0, monotone=monotone, max_items_per_user=None, n_items=10**9,
             )  # fmt: skip
-            share = noise.scale * 0.2 / math.sqrt(k * log) / whole
-            assert share == pytest.approx(1.0 if k < 15.21 * log else 0.5, rel=1e-9)
-            seen.add(round(share, 1))
-    assert seen == {1.0, 0.5}
+            step = (2 if monotone else 4) / noise.scale
+            total = total_epsilon(step, k, delta) + step
+            assert 0.97 * epsilon <= total <= epsilon * (1 + 1e-12)
+            seen.add(round(step, 12))
+    assert len(seen) == 18
 
 
 # ---- Gaussian noise on scores that move one way

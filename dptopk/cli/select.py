@@ -69,7 +69,11 @@ def add(commands: Any) -> None:
         metavar="N|private",
         help="how many counts take part (default: by k)",
     )
-    option("--noise", metavar="LAW", help="of a oneshot: laplace, exponential or gaussian")
+    option(
+        "--noise",
+        metavar="LAW",
+        help="of a oneshot: best (default), gumbel, exponential, laplace or gaussian",
+    )
     option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user at most")
     option(
         "--soft-cap",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from dptopk._types import Bound
 from dptopk._validate import positive
 from dptopk.framework.restrict import Options, plan_restricted
 from dptopk.histogram import Counts, Histograms, as_histogram
 from dptopk.mechanisms._plan import Plan, for_groups
+from dptopk.mechanisms._set_noise import SetNoise
 from dptopk.release import Release
 from dptopk.rng import Rng
 from dptopk.rounding import difference_down
@@ -91,7 +92,7 @@ def restricted_oneshot(
     k: int,
     epsilon: float,
     delta: float,
-    noise: Literal["exponential", "laplace", "gaussian"] = "exponential",
+    noise: SetNoise = "best",
     max_items_per_user: int | None = None,
     k_bar: int | None = None,
     mechanism_epsilon: float | None = None,
@@ -105,8 +106,10 @@ def restricted_oneshot(
     ----------
     counts, k, epsilon, delta, k_bar, mechanism_epsilon, mechanism_delta, bound, rng
         As in `restricted`.
-    noise : {"exponential", "laplace", "gaussian"}
-        As in `oneshot`.
+    noise : {"best", "gumbel", "exponential", "laplace", "gaussian"}
+        As in `oneshot`, for k_bar items. Half of delta goes to the picks by default
+        if their noise uses any; a set by Gumbel noise is `restricted_gumbel` without
+        its order.
     max_items_per_user : int, optional
         As in `oneshot`.
 
@@ -144,7 +147,7 @@ def restricted_oneshot(
 def plan_restricted_oneshot(
     counts: Counts,
     *,
-    noise: Literal["exponential", "laplace", "gaussian"] = "exponential",
+    noise: SetNoise = "best",
     max_items_per_user: int | None = None,
     bound: Bound = "exact",
     **more: Any,

@@ -18,6 +18,7 @@ from dptopk.framework.wrapped import FUNCTIONS, OURS, by_gumbel, by_ours, by_you
 from dptopk.histogram import Counts, Histogram, Histograms, as_histogram
 from dptopk.mechanisms._calibrate import scale_of, share_of
 from dptopk.mechanisms._plan import Plan, plans_by_group
+from dptopk.mechanisms._set_noise import SetNoise
 from dptopk.mechanisms._threshold import threshold_tests
 from dptopk.release import Cost, Release
 from dptopk.releases import Releases
@@ -34,7 +35,7 @@ class Options(TypedDict, total=False):
     """Options that are handed on to one of our mechanisms, if it has them."""
 
     method: str
-    noise: Literal["exponential", "laplace", "gaussian"]
+    noise: SetNoise
     max_items_per_user: int | None
     bound: Bound
 
@@ -268,10 +269,16 @@ def _plan_restricted(
     h = as_histogram(counts)
     default = restricted_k_bar(k)
     k_bar = k_bar_of(k, k_bar, default=default, limit=h.k_bar, n_items=h.n_items)
-    budget = _shares(
-        ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, options, bound, groups
-    )
     shown, items, next_count = _domain(h, k_bar)
+
+    def uses(epsilon: float, delta: float) -> float:
+        """Return what a oneshot uses of a delta: none where a pure theorem is best."""
+        picking = by_ours("oneshot", shown, h, k, epsilon, delta, options or {})
+        return delta if picking.delta else 0.0
+
+    budget = _shares(
+        ours, k, epsilon, delta, mechanism_epsilon, mechanism_delta, uses, bound, groups
+    )
     spend = budget.mechanism_epsilon, budget.mechanism_delta
     if ours == "peel" and not options:
         picking = by_gumbel(shown, k, *spend)
@@ -371,7 +378,7 @@ def _shares(
     delta: float,
     mechanism_epsilon: Any,
     mechanism_delta: Any,
-    options: Mapping[str, Any] | None,
+    uses: Callable[[float, float], float],
     bound: str,
     groups: int,
 ) -> Shares:
@@ -392,7 +399,9 @@ def _shares(
         mechanism_delta = share_of(
             _cost("mechanism_delta", mechanism_delta), times, "mechanism_delta"
         )
-    elif ours in ("peel", "normal") or (options or {}).get("noise") == "gaussian":
+    elif ours == "oneshot":
+        mechanism_delta = uses(mechanism_epsilon, delta / 2)
+    elif ours in ("peel", "normal"):
         mechanism_delta = delta / 2
     else:
         mechanism_delta = 0.0

@@ -20,8 +20,9 @@ from dptopk.histogram import Histogram
 from dptopk.mechanisms._calibrate import composition, scale_of
 from dptopk.mechanisms._plan import Plan, plan_of
 from dptopk.mechanisms._select import scores_over, select
+from dptopk.mechanisms._set_noise import noise_for
 from dptopk.mechanisms.canonical import canonical
-from dptopk.mechanisms.oneshot import noise_for, oneshot
+from dptopk.mechanisms.oneshot import oneshot
 from dptopk.mechanisms.peel import THEOREM as GUMBEL_THEOREM
 from dptopk.mechanisms.peel import peel
 from dptopk.mechanisms.permute_and_flip import permute_and_flip
@@ -49,10 +50,14 @@ class Picked(NamedTuple):
 
 
 class Picking(NamedTuple):
-    """A mechanism on a domain of its own that has passed its checks: its proof, and how to draw."""
+    """A mechanism on a domain of its own that has passed its checks.
+
+    Its proof, how to draw, and the delta it uses.
+    """
 
     theorem: str
     pick: Callable[[Any], Picked]
+    delta: float
 
 
 def _plan_normal(
@@ -123,7 +128,7 @@ def by_gumbel(shown: np.ndarray, k: int, epsilon: float, delta: float) -> Pickin
         picks, private = select(head, k=k, scale=scale, rng=rng)
         return Picked(picks, True, private, {"epsilon_step": step, "scale": scale})
 
-    return Picking(theorem, pick)
+    return Picking(theorem, pick, delta)
 
 
 @lru_cache(maxsize=4096)
@@ -158,7 +163,7 @@ def by_ours(
         assert release.indices is not None
         return Picked(release.indices, release.ordered, release.private, dict(release.parameters))
 
-    return Picking(plan.cost.theorem, pick)
+    return Picking(plan.cost.theorem, pick, plan.cost.delta)
 
 
 def by_yours(
@@ -174,7 +179,7 @@ def by_yours(
     def pick(rng: Any) -> Picked:
         return _by_yours(mechanism, shown, k, epsilon, delta, ordered, rng)
 
-    return Picking("as stated by the caller", pick)
+    return Picking("as stated by the caller", pick, delta)
 
 
 def _by_yours(

@@ -171,5 +171,5 @@ def _known(k: int, epsilon: float, delta: float, ordered: bool) -> Choice:
     if delta and step_epsilon(epsilon, k, delta) > 1.25 * epsilon / k:
         return Choice("peel", {}, "items of a known domain, whose picks delta makes cheaper")
     if not ordered and k > 1:
-        return Choice("oneshot", {"noise": "exponential"}, "items of a known domain, as a set")
+        return Choice("oneshot", {}, "items of a known domain, as a set")
     return Choice("permute_and_flip", {}, "few items of a known domain")

@@ -82,7 +82,7 @@ _COMPARISONS = "what it protects is one comparison, not a user; account for it a
 _NO_ACCOUNTING = "it does no accounting: there is nothing to charge"
 
 _LIMITED = ("k_bar", "max_items_per_user")
-_ONESHOT = ("laplace", "exponential", "gaussian")
+_ONESHOT = ("best", "gumbel", "exponential", "laplace", "gaussian")
 _RESTRICTED = Mechanism(
     "any", "ordered", "required", options=("k_bar",), no_session=_TESTED, rows=restricted_k_bar
 )
@@ -103,7 +103,7 @@ MECHANISMS: dict[str, Mechanism] = {
     "restricted_canonical": _RESTRICTED._replace(order="set"),
     "restricted_oneshot": _RESTRICTED._replace(
         order="set",
-        noises=("exponential", "laplace", "gaussian"),
+        noises=_ONESHOT,
         options=("k_bar", "max_items_per_user", "noise"),
     ),
     "restricted_normal": _RESTRICTED._replace(options=_LIMITED),

@@ -13,7 +13,8 @@ from dptopk._validate import boolean, choice, integer, positive, probability
 from dptopk.discrete import add_noise, laplace_scale
 from dptopk.domain import labels_at
 from dptopk.errors import StatementError
-from dptopk.mechanisms.oneshot import noise_for, oneshot
+from dptopk.mechanisms._set_noise import noise_for
+from dptopk.mechanisms.oneshot import oneshot
 from dptopk.ranking import chain
 from dptopk.ranking.table import MOST_TOTAL, checked_table, compared, is_complete, read_table
 from dptopk.release import Cost, CountsNoise, Release
@@ -311,6 +312,7 @@ def calibrate(
         scale = noise_for(
             noise="laplace", method=method, k=k, epsilon=epsilon, delta=delta,
             sensitivity=up(widened), monotone=False, max_items_per_user=None, n_items=n_items,
+            bound="paper",
         ).scale  # fmt: skip
     return Plan(
         k, epsilon, delta, degree, comparisons, up(bound), restart, method, up(sensitivity),
@@ -364,8 +366,8 @@ def _by_oneshot(
 ) -> Release:
     """Pick a set by the paper's mechanism, at the sensitivity that it prints."""
     picked = oneshot(
-        scores, k=plan.k, epsilon=plan.epsilon, delta=plan.delta, method=plan.method,
-        sensitivity=plan.widened, monotone=False, rng=rng,
+        scores, k=plan.k, epsilon=plan.epsilon, delta=plan.delta, noise="laplace",
+        method=plan.method, bound="paper", sensitivity=plan.widened, monotone=False, rng=rng,
     )  # fmt: skip
     assert picked.indices is not None
     theorem = picked.cost.theorem

@@ -206,6 +206,8 @@ def _of(shape: Shape, *, attains: dict[str, float], quick: bool) -> list[Privacy
         ("limited_domain_laplace, k=1", partial(_laplace, shape, 1), DELTA),
         ("oneshot, laplace", partial(_oneshot, shape, "laplace"), 0.0),
         ("oneshot, exponential", partial(_oneshot, shape, "exponential"), 0.0),
+        ("oneshot, gumbel", partial(_oneshot, shape, "gumbel"), 0.0),
+        ("oneshot, gumbel, with delta", partial(_oneshot, shape, "gumbel", DELTA), DELTA),
         ("oneshot, gaussian", partial(_oneshot, shape, "gaussian", DELTA), DELTA),
         ("noisy_max", partial(_scaled, max_law.law, noisy_max, shape), 0.0),
         ("permute_and_flip", partial(_scaled, flip_law.law, permute_and_flip, shape, k=1), 0.0),
@@ -360,6 +362,9 @@ ENTRY = Entry(
     broken=(
         _claimed("k steps for G k", partial(_peel, ONE, 1), TWO),
         _claimed("pure noise for one group", EM, TWO),
+        _claimed(
+            "Gumbel noise for one group", partial(_oneshot, ONE, "gumbel", DELTA), TWO, DELTA
+        ),
         _claimed(
             "Gaussian noise for one group", partial(_oneshot, ONE, "gaussian", DELTA), TWO, DELTA
         ),

@@ -32,7 +32,7 @@ dp.top_stable(H, k="2-5", epsilon=1.0, delta=1e-6)  # refused
 dp.restricted("peal", H, k=2, epsilon=1.0, delta=1e-6)  # refused
 dp.restricted("peel", H, k=2, epsilon=1.0, delta=1e-6, options={"metod": "best"})  # refused
 dp.restricted_gumbel(H, k=2, epsilon=1.0, delta=1e-6, kbar=5)  # refused
-dp.restricted_oneshot(H, k=2, epsilon=1.0, delta=1e-6, noise="gumbel")  # refused
+dp.restricted_oneshot(H, k=2, epsilon=1.0, delta=1e-6, noise="uniform")  # refused
 dp.restricted_normal(H, k=2, epsilon=1.0, delta=1e-6, max_items=3)  # refused
 dp.noisy_counts(H, H, epsilon=1.0)  # refused
 dp.noisy_topk(np.array([1.0, 2.0]), 1, scale=1.0, noise="gumbell")  # refused

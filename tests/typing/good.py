@@ -23,6 +23,7 @@ dp.limited_domain(ROWS, k=1, epsilon_step=1.0, delta=1e-6, k_bar=2, max_items_pe
 dp.limited_domain_laplace(ROWS, k=1, epsilon=1.0, delta=1e-6, max_items_per_user=3)
 dp.permute_and_flip(H, k=2, epsilon=1.0, method="optimal")
 dp.oneshot(H, k=2, epsilon=1.0, noise="exponential")
+dp.oneshot(H, k=2, epsilon=1.0, delta=1e-6, noise="gumbel")
 dp.noisy_max(H, epsilon=1.0, noise="gumbel", largest=False)
 dp.joint(H, k=2, epsilon=1.0, output="sequence")
 dp.canonical(H, k=2, epsilon=1.0, monotone=False)
