@@ -34,7 +34,7 @@ test: .venv/test
 test-quick: .venv/test
 	$(BIN)/python -m pytest -m "not slow and not full"
 
-test-full: .venv/test
+test-full: .venv/full
 	$(BIN)/python -m pytest -m "full or not full"
 
 check: lint test
@@ -89,6 +89,10 @@ clean:
 
 .venv/test: .venv/made $(SOURCES)
 	$(call install,-e '.[test]')
+	touch $@
+
+.venv/full: .venv/test
+	$(call install,-e '.[full]')
 	touch $@
 
 .venv/bench: .venv/run

@@ -63,3 +63,11 @@ def postgres(tmp_path_factory):
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with postgres.server(binaries, shared) as folder:
         yield f"host={folder} user=dptopk dbname=postgres"
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say once for each server or engine that is missing what was not tested."""
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", ())]
+    reasons = {where[2].removeprefix("Skipped: ") for where in skipped if isinstance(where, tuple)}
+    for reason in sorted(reason for reason in reasons if " is not tested: " in reason):
+        terminalreporter.write_line(reason)
