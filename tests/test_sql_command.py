@@ -1,7 +1,10 @@
 """``dptopk sql`` prints what `from_sql` runs; every dialect can read it, and those here run it."""
 
 import json
+import re
+import shlex
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -229,3 +232,45 @@ def test_spark_runs_it(tmp_path):
             assert [row[2] for row in rows] == [2 * (row[0] is None) for row in rows]
     finally:
         spark.stop()
+
+
+ROOT = Path(__file__).parents[1]
+
+
+def on_database(page):
+    """The code of a page that asks a database, and the commands that print for one."""
+    text = (ROOT / page).read_text()
+    blocks = re.findall(r"^```python\n(?!>>>)(.*?)^```$", text, re.M | re.S)
+    return [b for b in blocks if "from_sql(" in b], re.findall(r"^    (dptopk sql .*)$", text, re.M)
+
+
+@pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="the pages are not here")
+def test_pages_run_as_written(postgres, monkeypatch, capsys):
+    import psycopg
+
+    settings = dict(part.split("=") for part in postgres.split())
+    with psycopg.connect(postgres, autocommit=True) as maker:
+        maker.execute("DROP DATABASE IF EXISTS shop")
+        maker.execute("CREATE DATABASE shop")
+    monkeypatch.setenv("PGHOST", settings["host"])
+    monkeypatch.setenv("PGUSER", settings["user"])
+    with psycopg.connect("dbname=shop") as connection:
+        connection.execute("CREATE TABLE visits (customer text, page text)")
+        for page, people in (("home", 900), ("shop", 700), ("jobs", 500), ("rare", 3)):
+            connection.execute(
+                "INSERT INTO visits SELECT 'c' || n, %s FROM generate_series(1, %s) n",
+                (page, people),
+            )
+    found = 0
+    for page in ("README.md", "docs/sql.md"):
+        blocks, commands = on_database(page)
+        for block in blocks:
+            exec(block, {"dp": dp})
+            assert capsys.readouterr().out == "('home', 'shop', 'jobs')\n"
+        for command in commands:
+            statement = printed(capsys, *shlex.split(command)[2:])
+            with psycopg.connect("dbname=shop") as connection:
+                rows = connection.execute(statement).fetchall()
+            assert rows == [("home", 900, 0), ("shop", 700, 0), ("jobs", 500, 0), ("rare", 3, 0)]
+        found += len(blocks) + len(commands)
+    assert found == 3
