@@ -38,7 +38,12 @@ def rows(quick: bool = False) -> Iterator[Row]:
     worst: dict[str, tuple[float, str]] = dict.fromkeys(LAWS, (-1.0, ""))
     for delta, user in ((0.0, None), (0.0, 10), (1e-6, None), (1e-6, 10)):
         for epsilon, k in itertools.product((0.1, 1.0), (1, 10, 100)):
-            options = {"k": k, "epsilon": epsilon, "delta": delta, "max_items_per_user": user}
+            options: dict[str, Any] = {
+                "k": k,
+                "epsilon": epsilon,
+                "delta": delta,
+                "max_items_per_user": user,
+            }
             means: dict[str, list[float]] = {}
             for name, counts, h in data[: 2 if quick else None]:
                 found = {law: _recall(h, counts, options, law) for law in ("best", *LAWS)}

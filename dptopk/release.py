@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptopk._show import BACKENDS, Backend, frame, json_of, table
-from dptopk._validate import choice, integer, probability
+from dptopk._validate import boolean, choice, integer, probability
 from dptopk.rounding import up
 
 __all__ = ["Cost", "CountsNoise", "Release", "caption"]
@@ -252,7 +252,7 @@ class Release:
         }
         return Release(**{**state, **changed})
 
-    def intervals(self, confidence: float = 0.95) -> np.ndarray:
+    def intervals(self, confidence: float = 0.95, *, simultaneous: bool = False) -> np.ndarray:
         """Return confidence intervals of the true counts, where noisy ones were released.
 
         Each holds its item's true count with at least this probability, over
@@ -267,6 +267,8 @@ class Release:
         ----------
         confidence : float, default 0.95
             Of each interval, in (0, 1).
+        simultaneous : bool, default False
+            Whether it is that of all intervals at once: each is then wider.
 
         Returns
         -------
@@ -294,6 +296,8 @@ class Release:
             raise ValueError("the release has no counts; noisy_counts adds them")
         law, scale, among, shared = self.counts_noise
         each = confidence
+        if boolean("simultaneous", simultaneous):
+            among = max(among, self.counts.size)
         if among > 1:
             each = up(1 - (1 - Fraction(confidence)) / among)
         if each == 1.0:

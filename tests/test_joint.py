@@ -296,6 +296,10 @@ def test_count_sets():
             assert dp.count_sets(counts, k=k, tau=tau) == sets
             assert dp.count_sets(dp.Histogram(counts), k=k, tau=tau + 0.5) == sets
             assert dp.count_sets(np.array(counts) / 4, k=k, tau=tau / 4) == sets
+    far = [2**60, 2**60 - 2**54 - 1]  # float(2**54 + 1) is less
+    for tau, sets in ((2**54 + 1, 2), (2**54, 1)):
+        for kind in (int, np.int64, np.uint64):
+            assert dp.count_sets(far, k=1, tau=kind(tau)) == sets
     assert dp.count_sets(np.arange(10**5), k=300, tau=10**5) == math.comb(10**5, 300)
     for bad, error in (
         (-1, ValueError),

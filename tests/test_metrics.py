@@ -16,6 +16,7 @@ MEASURES = [
     metrics.score_ratio,
     metrics.l_inf_error,
     metrics.l_1_error,
+    metrics.accuracy_alpha,
 ]
 
 
@@ -37,11 +38,13 @@ def test_measures_are_what_the_papers_say(k):
             gaps = [COUNTS[i] - c for i, c in zip(best, came, strict=True)]
             assert metrics.l_inf_error(picks, COUNTS, k) == max(gaps)
             assert metrics.l_1_error(picks, COUNTS, k) == sum(gaps)
+            worst = max((COUNTS[best[-1]] - COUNTS[i] for i in picks), default=0)
+            assert metrics.accuracy_alpha(picks, COUNTS, k) == max(0, worst)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
 def test_the_true_top_k_is_perfect_and_nothing_is_worst(measure):
-    perfect = 0 if "error" in measure.__name__ else 1
+    perfect = 0 if measure.__name__ in ("l_inf_error", "l_1_error", "accuracy_alpha") else 1
     for k, best in TOP.items():
         assert measure(best, COUNTS, k) == measure(best[::-1], COUNTS, k) == perfect
         assert measure(set(best), np.array(COUNTS), k) == perfect
@@ -90,3 +93,40 @@ def test_bad_input(measure, picks, counts, k, error, message):
 
 def test_no_scores_at_all_are_fully_returned():
     assert metrics.score_ratio([], [0, 0], 1) == 1.0
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_prepared_histogram_is_looked_up(measure):
+    counts = np.random.default_rng(2).integers(0, 300, 9000)
+    labels = [f"item {i}" for i in range(9000)]
+    picks = [5, 8000, 17, *np.argsort(-counts, kind="stable")[:20].tolist()]
+    expected = measure(picks, counts, 30)
+    named = [labels[i] for i in picks]
+    assert measure(picks, dp.Histogram(counts), 30) == expected
+    h = dp.Histogram(counts, labels)
+    assert measure(named, h, 30) == measure(set(named), h, 30) == expected
+    release = dp.oneshot(h, k=23, epsilon=1.0, rng=dp.SeededRng(1))
+    assert measure(release, h, 30) == measure(release, counts, 30)
+    rows = dp.Histogram.truncated([9, 7, 7], ["a", "b", "c"], next_count=4, k_bar=3)
+    assert measure(["a", "c"], rows, 2) == measure([0, 2], [9, 7, 7, 4], 2)
+    cut = dp.Histogram(counts).truncate(30)
+    assert measure(picks[3:], cut, 25) == measure(picks[3:], counts, 25)
+    for wrong, what in (([9000], "indices into"), ([int(counts.argmin())], "histogram holds")):
+        with pytest.raises(ValueError, match=f"picks must be .*{what}"):
+            measure(wrong, cut, 25)
+    with pytest.raises(ValueError, match="picks must be among the labels"):
+        measure(["item"], h, 2)
+    unknown = dp.limited_domain(rows, k=1, epsilon=9, delta=1e-3)
+    with pytest.raises(TypeError, match="the counts have no labels"):
+        measure(unknown, dp.Histogram(counts), 3)
+
+
+def test_sums_past_int64_do_not_wrap():
+    counts = np.array([2**62, 2**62 - 1, 2**62 - 5, 1])
+    assert metrics.score_ratio([0, 1, 2], counts, 3) == 1.0
+    assert metrics.score_ratio([0, 3], counts, 3) == pytest.approx(1 / 3)
+    assert metrics.score_ratio([0, 1], dp.Histogram(counts), 3) == pytest.approx(2 / 3)
+    assert metrics.l_1_error([3], counts, 3) == float(3 * 2**62 - 7)
+    big = np.array([2**64 - 1, 2**63, 3], np.uint64)
+    assert metrics.score_ratio([2, 1], big, 2) == (2**63 + 3) / (2**64 - 1 + 2**63)
+    assert metrics.l_inf_error([2], [2**62, -(2**62), -(2**62)], 1) == 2.0**63

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import dptopk as dp
 from dptopk import Histogram, SeededRng, _core, discrete
@@ -537,6 +538,34 @@ def test_all_at_once_are_held_as_often_as_is_said(among, confidence, monkeypatch
         missed = 1 - Fraction(asked[0])
         assert missed * among <= 1 - Fraction(confidence)
         assert missed * among >= 1 - Fraction(confidence) - among * Fraction(2) ** -52
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian", "shared"])
+def test_simultaneous_intervals_hold_all_counts_at_once(noise):
+    """Each at 1 - (1 - confidence) / n: 9 in 10 hold all eight, and single ones hold far fewer."""
+    counts, rng, draws = np.arange(100, 180, 10), SeededRng(6), 400
+    picks = dp.peel(counts, k=8, epsilon=1, rng=rng)
+    delta = {} if noise == "laplace" else {"delta": 1e-3}
+    held = {True: 0, False: 0}
+    for _ in range(draws):
+        release = dp.noisy_counts(picks, counts, epsilon=2.0, noise=noise, rng=rng, **delta)
+        true = counts[list(release.items)]
+        for simultaneous in held:
+            low, high = release.intervals(0.9, simultaneous=simultaneous).T
+            held[simultaneous] += bool(((low <= true) & (true <= high)).all())
+    assert stats.binomtest(held[True], draws, 0.9, alternative="less").pvalue > 1e-9
+    assert held[False] < 0.75 * draws
+    reach = release.intervals(0.9, simultaneous=True)[:, 1] - release.counts
+    assert (reach == release.intervals(1 - 0.1 / 8)[:, 1] - release.counts).all()
+    with pytest.raises(TypeError, match="simultaneous must be"):
+        release.intervals(simultaneous=1)
+
+
+def test_simultaneous_intervals_of_counts_that_did_the_picking_are_the_same():
+    release = dp.limited_domain_laplace(
+        [900, 800, 5, 3], k=2, epsilon=1, delta=1e-3, max_items_per_user=2, release_counts=True
+    )
+    assert np.array_equal(release.intervals(), release.intervals(simultaneous=True))
 
 
 def test_intervals_are_of_counts():

@@ -6,11 +6,13 @@ import math
 import mpmath
 import pytest
 
+import dptopk as dp
 from dptopk.accounting import step_epsilon
 from dptopk.accounting.stability import stability_threshold
 from dptopk.mechanisms.top_stable import calibrated
-from dptopk.reference import oneshot, restricted, top_stable
+from dptopk.reference import oneshot, peel, restricted, top_stable
 from dptopk.utility import (
+    limited_domain_accuracy,
     limited_domain_gap,
     oneshot_recovers,
     restricted_gap,
@@ -44,6 +46,26 @@ def test_never_above_the_exact_chance():
     for scores, k, scale, noise, largest in CASES:
         bound = oneshot_recovers(gap=least_gap(scores), n_items=len(scores), scale=scale)
         assert bound <= chance(scores, k, scale, noise, largest) + 1e-13
+
+
+@pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace", "gaussian"])
+def test_by_pairs_across_place_k(noise):
+    """Never above the exact chance, whatever the other gaps are; attained by one item of two."""
+    for scores, k, scale, _, largest in CASES[:: 2 if noise == "gaussian" else 1]:
+        down = sorted(scores, reverse=largest)
+        gap = abs(down[k - 1] - down[k])
+        options = {"gap": gap, "n_items": len(scores), "scale": scale, "noise": noise}
+        bound = oneshot_recovers(k=k, **options)
+        exact = chance(scores, k, scale, noise, largest)
+        assert bound <= exact + 1e-12
+        if len(scores) == 2:
+            assert bound == pytest.approx(exact, abs=1e-11)
+        if gap == least_gap(scores):
+            assert oneshot_recovers(**options) <= exact + 1e-12
+    # Only the one gap counts: with ties elsewhere the other bound is nothing.
+    tied = {"gap": 20.0, "n_items": 100, "scale": 1.0, "noise": noise}
+    assert oneshot_recovers(k=10, **tied) > 0.99
+    assert oneshot_recovers(k=100, **tied) == 1.0
 
 
 def test_two_items_attain_it_with_laplace_noise():
@@ -85,6 +107,9 @@ def test_the_smallest_scale_overflows_nothing():
         ({"n_items": 0}, ValueError),
         ({"n_items": 2.0}, TypeError),
         ({"scale": 0}, ValueError),
+        ({"k": 3}, ValueError),
+        ({"k": 0}, ValueError),
+        ({"noise": "uniform"}, ValueError),
     ],
 )
 def test_bad_input(changes, error):
@@ -139,6 +164,37 @@ def test_theorem_4_2():
     assert 4 * (math.log(first) + x) < math.sqrt(first / 2) * (2 * math.log(first) + x)
     with pytest.raises(ValueError, match="k must be an integer >= 2"):
         top_stable_needs_less(k=1, beta=0.05, **BUDGET)
+
+
+@pytest.mark.parametrize(("k", "k_bar"), [(1, 4), (2, 4), (3, 4)])
+def test_picks_are_as_accurate_as_said(k, k_bar):
+    """Lemma 3.1, first half, by the exact law at the k_bar - k items that are just too few."""
+    for beta in (0.05, 0.3):
+        asked = {"k": k, "k_bar": k_bar, "beta": beta, **BUDGET}
+        exact, paper = (limited_domain_accuracy(bound=b, **asked) for b in ("exact", "paper"))
+        assert 0 < exact < paper
+        step = step_epsilon(1.0, k, 5e-7)
+        scores = [exact * 1.0001] * k + [0.0] * (k_bar - k)
+        law = peel.law(scores, k=k, scale=1 / step)
+        wrong = math.fsum(p for picks, p in law.items() if max(picks) >= k)
+        assert beta / 3 < wrong <= beta
+        scores[:k] = [0.5 * exact] * k
+        law = peel.law(scores, k=k, scale=1 / step)
+        assert math.fsum(p for picks, p in law.items() if max(picks) >= k) > beta
+    assert limited_domain_accuracy(k=3, beta=0.05, **BUDGET) == 0.0
+
+
+def test_the_gap_of_the_paper_is_no_promise():
+    """At equal counts that are so far above, none of hundreds of calls returns ten."""
+    gaps = [limited_domain_gap(k=10, beta=0.05, bound=b, **BUDGET) for b in ("exact", "paper")]
+    complete = []
+    for gap in gaps:
+        h = dp.Histogram([1000 + math.ceil(gap)] * 10 + [1000] * 50)
+        rng = dp.SeededRng(3)
+        draws = [dp.limited_domain(h, k=10, k_bar=10, rng=rng, **BUDGET) for _ in range(300)]
+        complete.append(sum(release.complete for release in draws))
+    assert complete[0] >= 0.95 * 300
+    assert complete[1] == 0
 
 
 def test_a_comparison_by_what_the_mechanisms_really_use():

@@ -214,6 +214,8 @@ def count_sets(counts: Counts, *, k: int, tau: Any) -> int:
     k = integer("k", k)
     if isinstance(tau, (bool, np.bool_)) or not isinstance(tau, (Real, np.number)):
         raise TypeError(f"tau must be a real number, got {type(tau).__name__}")
+    if isinstance(tau, np.integer):
+        tau = int(tau)
     loss: Any = tau if isinstance(tau, (int, Fraction)) else float(tau)
     if not 0 <= loss < math.inf:
         raise ValueError(f"tau must be a finite number >= 0, got {tau}")

@@ -7,7 +7,8 @@ Gumbel noise, and about twice as much for Laplace noise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -177,13 +178,13 @@ def naive_sample(
     """
     turned = np.asarray(scores, dtype=np.float64) * (1 if largest else -1)
     size = (draws, turned.size)
-    draw = {
+    laws: dict[str, Callable[..., Any]] = {
         "gumbel": rng.gumbel,
         "laplace": rng.laplace,
         "exponential": rng.exponential,
         "gaussian": rng.normal,
-    }[noise]
-    noisy = turned + scale * draw(size=size)
+    }
+    noisy = turned + scale * laws[noise](size=size)
     if k < turned.size:
         return np.sort(np.argpartition(-noisy, k, axis=1)[:, :k], axis=1)
     return np.tile(np.arange(k), (draws, 1))
