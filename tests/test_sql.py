@@ -17,6 +17,9 @@ from doors import counts_of
 
 import dptopk as dp
 from dptopk.errors import SourceError
+from dptopk.sources.labels import BYTES, FLOAT, INTEGER, TEXT
+from dptopk.sources.rules import Rules
+from dptopk.sources.statements import counting, source_of
 
 UTC = timezone.utc
 POSTGRES = [name for name in DATABASES if "postgres" in name or "psycopg" in name]
@@ -388,14 +391,11 @@ def test_sqlite_refuses_values_of_two_types():
                 with pytest.raises(SourceError, match=rf"'item' holds labels of mixed .*{named}"):
                     ask(database, table, **options)
             # What the statement itself says, should a row come after the types were read.
-            from dptopk.sources.labels import TEXT
-            from dptopk.sources.rules import Rules
-            from dptopk.sources.statements import counting, source_of
-
             source = source_of("sqlite", table, "user", "item")
-            for rules in (Rules(), Rules(nulls="drop"), Rules(min_events=2)):
-                rows = database.run(counting(source, (TEXT, TEXT), rules, limit=1))
-                assert rows[0][2] == 8
+            for kind in (TEXT, INTEGER, FLOAT, BYTES):
+                for rules in (Rules(), Rules(nulls="drop"), Rules(min_events=2)):
+                    rows = database.run(counting(source, (TEXT, kind), rules, limit=1))
+                    assert rows[0][2] == 8
         table = database.table([None], [None], "", "")
         assert len(ask(database, table, nulls="drop")) == 0
         assert ask(database, table, nulls="drop", domain=[1]).counts.tolist() == [0]
@@ -550,6 +550,25 @@ def test_a_session_of_another_kind(request):
             assert ask(database, table, domain=values).counts.tolist() == [1] * len(values)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "what", ["rows_to_group_by", "rows_to_read", "rows_to_sort", "result_rows"]
+)
+def test_clickhouse_leaves_nothing_out(what):
+    """A server may be set to end early without a word: what is left then is no count."""
+    how = {"result_rows": "result", "rows_to_read": "read"}.get(what, what.removeprefix("rows_to_"))
+    with DATABASES["chdb"](None) as database:
+        query = """SELECT number AS "user", toString(number) AS item FROM numbers(1000)"""
+        assert len(ask(database, query)) == 1000
+        mode = "any" if how == "group_by" else "break"
+        database.run(f"SET max_{what} = 1, {how}_overflow_mode = '{mode}', max_block_size = 1")
+        with pytest.raises(SourceError, match="the database refused"):
+            ask(database, query)
+        source = source_of("clickhouse", query, "user", "item")
+        careless, _, _ = counting(source, (INTEGER, TEXT), Rules()).partition("SETTINGS")
+        assert len(database.run(careless)) < 1000
+
+
 # ---- names and queries
 
 
@@ -666,3 +685,16 @@ def test_a_database_of_another_encoding_is_refused(postgres):
         connection.execute("CREATE TABLE n (u integer, i bigint)")
         got = dp.Histogram.from_sql(connection, "n", user="u", item="i", k_bar=1)
         assert got.k_bar == 1
+    with DATABASES["sqlite3"](None) as database:
+        database.run("PRAGMA encoding = 'UTF-16le'")
+        table = database.table(["u"], [1], "text", "integer")
+        with pytest.raises(SourceError, match="the database's encoding is UTF-16le"):
+            ask(database, table)
+
+
+def test_labels_that_a_column_cannot_hold_count_nothing(database):
+    table = database.table([1], ["a"], "integer", "text")
+    assert ask(database, table, domain=["\ud800", "a"]).counts.tolist() == [0, 1]
+    assert ask(database, table, domain=["\0", "a\0", "a"]).counts.tolist() == [0, 0, 1]
+    table = database.table([1], [7], "integer", "smallint")
+    assert ask(database, table, domain=[7, 2**15, -(2**63), 2**80]).counts.tolist() == [1, 0, 0, 0]

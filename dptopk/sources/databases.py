@@ -299,12 +299,17 @@ def _postgres_types(database: _Database, source: Source) -> list[str]:
     )
     query = f"SELECT {', '.join(types)}, getdatabaseencoding() AS encoding"
     *found, encoding = database.rows(query)[0]
-    if encoding != "UTF8" and not set(_TEXTS).isdisjoint(found):
-        raise SourceError(
-            f"the database's encoding is {encoding}, and its text has another order of bytes "
-            "and other hashes than that of UTF8 databases"
-        )
+    if not set(_TEXTS).isdisjoint(found):
+        _check_encoding(encoding, "UTF8")
     return found
+
+
+def _check_encoding(encoding: str, right: str) -> None:
+    if encoding != right:
+        raise SourceError(
+            f"the database's encoding is {encoding}: its text has another order of bytes than "
+            f"in {right}, where equal counts come in the order that all sources have"
+        )
 
 
 _TEXTS = ("text", "character varying", "character")
@@ -324,6 +329,8 @@ def _sqlite_types(database: _Database, source: Source) -> list[str | None]:
             kinds = ", ".join(sorted(str(kind_of("sqlite", name, dtype)) for dtype in there))
             raise SourceError(_MIXED.format(repr(name), f" ({kinds})"))
         found.append(there[0] if there else None)
+    if "text" in found:
+        _check_encoding(_decoded(database.rows("PRAGMA encoding")[0][0]), "UTF-8")
     return found
 
 

@@ -44,6 +44,8 @@ class Dialect(NamedTuple):
         The type of decimals of so many digits, and so many after the point.
     other : str
         Where values have types and columns have none: whether one is of another than this.
+    end : str
+        What stands at the end of each statement.
     """
 
     quote: str
@@ -56,6 +58,7 @@ class Dialect(NamedTuple):
     integer: str
     decimal: str = "DECIMAL({}, {})"
     other: str = ""
+    end: str = ""
 
 
 _US = "CAST({0}::date - DATE '1970-01-01' AS bigint) * 86400000000"
@@ -99,7 +102,7 @@ _SQLITE = Dialect(
         md5="dptopk_md5({})",
     ),
     # A plus takes away the affinity, by which comparing would convert.
-    keys=dict.fromkeys(("text", "integer", "bytes"), "+{} COLLATE BINARY") | {"float": "+{} + 0.0"},
+    keys=dict.fromkeys(("text", "integer", "float", "bytes"), "+{} COLLATE BINARY"),
     shown={},
     of_hex="CAST(x'{}' AS TEXT)",
     bytes_of_hex="x'{}'",
@@ -143,6 +146,17 @@ _CLICKHOUSE = Dialect(
     bytes_of_hex="unhex('{}')",
     double="Float64",
     integer="Int64",
+)
+
+# A server may be set to leave out what goes past a limit: whose rows, would be up to others'.
+_OVERFLOWS = (
+    *("read_overflow_mode", "read_overflow_mode_leaf", "timeout_overflow_mode"),
+    *("timeout_overflow_mode_leaf", "set_overflow_mode", "group_by_overflow_mode"),
+    *("sort_overflow_mode", "distinct_overflow_mode", "join_overflow_mode"),
+    *("transfer_overflow_mode", "result_overflow_mode"),
+)
+_CLICKHOUSE = _CLICKHOUSE._replace(
+    end="SETTINGS limit = 0, offset = 0" + "".join(f",\n  {name} = 'throw'" for name in _OVERFLOWS)
 )
 
 _SPARK = Dialect(

@@ -16,7 +16,7 @@ from dptopk.sources.bounds import rank_sql
 from dptopk.sources.bounds import text as text_of
 from dptopk.sources.column_types import storage
 from dptopk.sources.dialects import DIALECTS, Dialect, name_of, packed, text_literal
-from dptopk.sources.labels import Kind
+from dptopk.sources.labels import Kind, is_unicode
 from dptopk.sources.on_duckdb import form_of, listed
 from dptopk.sources.rules import Rules
 
@@ -191,6 +191,7 @@ def counting(
     ]
     if limit is not None:
         lines.append(f"LIMIT {limit}")
+    lines += [dialect.end] * bool(dialect.end)
     return "\n".join(lines)
 
 
@@ -294,6 +295,9 @@ def _weighed(
 
 def _among(dialect: Dialect, kind: Kind | None, only: Sequence[Any]) -> str:
     """Return the test whether an item is one of these."""
+    if kind is not None and kind.name == "text":  # what no text of theirs can be
+        nul = dialect is DIALECTS["postgres"]
+        only = [key for key in only if is_unicode(key) and not (nul and "\0" in key)]
     if not only or kind is None:
         return "1 = 0"
     if dialect is DIALECTS["duckdb"]:  # which takes minutes to plan so many values
