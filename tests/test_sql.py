@@ -698,3 +698,36 @@ def test_labels_that_a_column_cannot_hold_count_nothing(database):
     assert ask(database, table, domain=["\0", "a\0", "a"]).counts.tolist() == [0, 0, 1]
     table = database.table([1], [7], "integer", "smallint")
     assert ask(database, table, domain=[7, 2**15, -(2**63), 2**80]).counts.tolist() == [1, 0, 0, 0]
+
+
+DATA_SETS = ["ciao", "debian12_deps", "debian12_sections", "epinions", "fimi_retail",
+             "gowalla_10core", "lastfm_hetrec", "ml100k"]  # fmt: skip
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_real_data_in_databases_and_in_files(name, data_dir, postgres):
+    """Identical histograms, and on one tape identical releases, however they are bounded."""
+    import duckdb
+    import psycopg
+
+    path = data_dir / f"{name}.events.parquet"
+    relation = duckdb.read_parquet(str(path))
+    user, item = relation.columns[:2]
+    types = ["text" if str(dtype) == "VARCHAR" else "bigint" for dtype in relation.types[:2]]
+    with psycopg.connect(postgres) as connection:
+        connection.execute(f'CREATE TEMP TABLE real ("{user}" {types[0]}, "{item}" {types[1]})')
+        with connection.cursor().copy("COPY real FROM STDIN") as copy:
+            for row in relation.select(user, item).fetchall():
+                copy.write_row(row)
+        for options in ({"k_bar": 1000}, {"k_bar": 1000, "max_items_per_user": 5}, {"soft_cap": 3}):
+            columns = {"user": user, "item": item}
+            expected = dp.Histogram.from_files(path, **columns, **options)
+            got = dp.Histogram.from_sql(connection, "real", **columns, **options)
+            same(got, expected)
+            if "k_bar" in options:
+                releases = [
+                    dp.limited_domain(h, k=20, epsilon=1, delta=1e-6, rng=dp.SeededRng(3))
+                    for h in (got, expected)
+                ]
+                assert releases[0].labels == releases[1].labels
