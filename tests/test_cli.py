@@ -157,6 +157,26 @@ def test_counts_use_the_bound_on_a_users_items(run, events):
     assert json.loads(out)["counts_noise"]["scale"] == 2
 
 
+def test_which_rows_of_a_user_count(run, tmp_path):
+    """By --min-events only tea is left of 600 users; the bound cuts, or cuts nothing."""
+    path = tmp_path / "e.csv"
+    rows = [f"u{u},{item}" for u in range(600) for item in ("tea", "tea", "jam", "ink")]
+    path.write_text("\n".join(["user,item", *rows, ""]))
+    argv = ["select", path, "-k", 3, *BUDGET, "--counts-epsilon", "9", "--json"]
+
+    def counts(*more):
+        code, out, _ = run(*argv, *more)
+        assert code == 0
+        return dict(zip(json.loads(out)["items"], json.loads(out)["counts"], strict=True))
+
+    assert counts("--min-events", "2").keys() == {"tea"}
+    cut = ("--max-items-per-user", "1")
+    for key in ("", "another"):
+        assert sum(counts(*cut, "--hash-key", key).values()) == pytest.approx(600, abs=30)
+    by_nature = counts("--max-items-per-user", "3", "--bounded-by-nature")
+    assert sum(by_nature.values()) == pytest.approx(1800, abs=60)
+
+
 def test_quiet_prints_the_items_alone(run, events):
     assert run("select", events, "-k", 2, *BUDGET, "--quiet") == (0, "apple\npear\n", "")
 
@@ -354,6 +374,8 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         ([*BUDGET, "--k-bar", "0"], "k_bar must be"),
         ([*BUDGET, "--k-bar", "x"], "argument --k-bar: must be an integer or private, got 'x'"),
         ([*BUDGET, "--max-items-per-user", "0"], "max_items_per_user must be"),
+        ([*BUDGET, "--min-events", "0"], "min_events must be an integer >= 1, got 0"),
+        ([*BUDGET, "--bounded-by-nature"], "--bounded-by-nature goes with --max-items-per-user"),
         ([*BUDGET, "--mechanism", "peel"], "peel needs a domain .* give --domain FILE"),
         ([*BUDGET, "--mechanism", "limited_domain_laplace"], "max_items_per_user must be given"),
         (

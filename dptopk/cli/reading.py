@@ -82,6 +82,7 @@ def open_events(args: argparse.Namespace, names: tuple[str, str], connection: An
             format=args.format,
             header=not args.no_header,
             delimiter=args.delimiter,
+            distinct=getattr(args, "min_events", 1) == 1,
             connection=connection,
         )
     except SourceError as error:

@@ -75,6 +75,19 @@ def add(commands: Any) -> None:
         help="of a oneshot: best (default), gumbel, exponential, laplace or gaussian",
     )
     option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user at most")
+    option("--hash-key", default="", metavar="TEXT", help="by which the D items are chosen")
+    option(
+        "--bounded-by-nature",
+        action="store_true",
+        help="cut nothing: nobody can have more than the D items",
+    )
+    option(
+        "--min-events",
+        type=int,
+        default=1,
+        metavar="N",
+        help="a user has an item by N rows or more (default: 1)",
+    )
     option(
         "--soft-cap",
         type=int,
@@ -138,9 +151,11 @@ def _select(args: argparse.Namespace, session: Any) -> int:
     from dptopk import Histogram
     from dptopk.sources.domains import fitted, read_domain
     from dptopk.sources.files import connect
+    from dptopk.sources.rules import rules_of
 
     domain = read_domain(args.domain) if args.domain else None
     with refusing():  # a run on no events refuses bad parameters before any are read
+        rules_of(max_items_per_user=args.max_items_per_user, min_events=args.min_events)
         limit = None
         if MECHANISMS[args.mechanism].weights:
             h = Histogram.from_weights(
@@ -170,6 +185,9 @@ def _select(args: argparse.Namespace, session: Any) -> int:
         k_bar=limit,
         max_items_per_user=args.max_items_per_user,
         nulls=args.nulls,
+        min_events=args.min_events,
+        hash_key=args.hash_key,
+        bounded_by_nature=args.bounded_by_nature,
         **_weighting(args),
         progress=False if args.quiet else con.query_progress,
     )
@@ -253,6 +271,8 @@ def _choice(args: argparse.Namespace) -> Any:
 
 def _check_mechanism(args: argparse.Namespace) -> None:
     name, choice = args.mechanism, MECHANISMS[args.mechanism]
+    if args.bounded_by_nature and args.max_items_per_user is None:
+        raise Refused("--bounded-by-nature goes with --max-items-per-user")
     if args.ledger is not None and name not in IN_SESSIONS:
         raise Refused(f"--ledger goes with --mechanism {' or '.join(IN_SESSIONS)}")
     if isinstance(args.k, tuple):
