@@ -113,7 +113,7 @@ def bound_of_user(given: Any, known: int | None = None, *, counted: bool = False
         if counted:
             raise ValueError(
                 f"max_items_per_user={bound} is claimed of events that were not cut to it: give "
-                f"it to Histogram.from_events, which cuts them, with bounded_by_nature=True if "
+                "it to Histogram.from_events, which cuts them, with bounded_by_nature=True if "
                 "nobody can have more"
             )
         return bound

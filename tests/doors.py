@@ -5,15 +5,20 @@ A door takes two columns as a PyArrow table and gives what
 """
 
 import contextlib
+import functools
 import gzip
 import os
+import shutil
 import threading
+import warnings
 
 import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+import pytest
 
 import dptopk as dp
 
@@ -53,6 +58,64 @@ TABLES = {
     "pair of polars Series": lambda table: tuple(pl.from_arrow(table).get_columns()),
     "pair of pyarrow arrays": lambda table: tuple(table.columns),
     "dict of pandas Series": lambda table: dict(pandas_of(table).items()),
+}
+
+
+def ibis_of(table):
+    ibis = pytest.importorskip("ibis", reason="needs ibis: pip install 'dptopk[ibis]'")
+    con = duckdb.connect()
+    con.register("arrow", table)
+    con.execute("CREATE TABLE events AS FROM arrow")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it calls what DuckDB 2 advises against
+        return ibis.duckdb.from_connection(con).table("events")
+
+
+def dask_of(table):
+    dd = pytest.importorskip("dask.dataframe", reason="needs dask: pip install 'dptopk[dask]'")
+    return dd.from_pandas(pandas_arrow(table), npartitions=2)
+
+
+@functools.cache
+def spark():
+    """The one Spark session of a test process: two threads, no network but loopback."""
+    sql = pytest.importorskip("pyspark.sql", reason="needs pyspark: pip install 'dptopk[spark]'")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Spark needs Java 17 or later")
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "America/New_York",  # where some hours are missing
+        "spark.sql.timestampType": "TIMESTAMP_NTZ",  # what PyArrow has without a zone
+        "spark.log.level": "OFF",
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # those of pyspark on pandas
+        builder = sql.SparkSession.builder.master("local[2]")
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+
+
+def spark_of(table):
+    session = spark()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return session.createDataFrame(table)
+
+
+# Engines of which `make test` tries less than the whole table, as each call takes long.
+ENGINES = {
+    "pyarrow dataset": ds.dataset,
+    "ibis": ibis_of,
+    "dask": dask_of,
+    "spark": spark_of,
 }
 TEXT_FILES = ("csv", "tsv", "csv.gz", "jsonl", "json")
 
@@ -96,13 +159,15 @@ FILES = ("csv", "tsv", "csv.gz", "parquet", "jsonl", "json")
 STREAMS = ("fifo csv", "fifo tsv", "fifo csv.gz", "fifo jsonl", "fifo json")
 BATCHES = ("batches of pyarrow", "batches of rows")
 DOORS = (*TABLES, *BATCHES, *FILES, *STREAMS)
+ALL_DOORS = (*DOORS, *(pytest.param(engine, marks=pytest.mark.full) for engine in ENGINES))
 _NAMED = {"csv": "csv", "tsv": "tsv", "csv.gz": "csv", "jsonl": "json", "json": "json"}
 
 
 def through(door, table, tmp_path, **options):
     """Return the Histogram of a table's events, got in through a door."""
-    if door in TABLES:
-        return dp.Histogram.from_events(TABLES[door](table), user="user", item="item", **options)
+    if door in TABLES or door in ENGINES:
+        frame = {**TABLES, **ENGINES}[door](table)
+        return dp.Histogram.from_events(frame, user="user", item="item", **options)
     if door in BATCHES:
         return built([(door.removeprefix("batches of "), part) for part in split(table)], **options)
     ext = door.removeprefix("fifo ")

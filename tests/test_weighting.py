@@ -10,7 +10,7 @@ for engine in ("duckdb", "pandas", "polars"):
     pytest.importorskip(engine)
 pa = pytest.importorskip("pyarrow")
 
-from doors import DOORS, events, through  # noqa: E402
+from doors import ALL_DOORS, events, through  # noqa: E402
 from hypothesis import HealthCheck, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
@@ -115,7 +115,7 @@ def weights_of(h):
 
 
 @pytest.mark.parametrize("norm", ["l2", "l1"])
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", ALL_DOORS)
 @settings(
     max_examples=4,
     deadline=None,

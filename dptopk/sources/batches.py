@@ -11,7 +11,8 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from dptopk.errors import SourceError
-from dptopk.sources.engines import in_engine, keyed
+from dptopk.sources.engines import keyed
+from dptopk.sources.keys import in_engine
 from dptopk.sources.labels import Column, Kind, is_unicode
 from dptopk.sources.plain import NULLS, is_plain, two_columns
 

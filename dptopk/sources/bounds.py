@@ -23,9 +23,9 @@ dates             the integer of days since 1970
 timestamps        the integer of microseconds since 1970 (in UTC, if with a zone);
                   where they are not whole the nanoseconds, and an "n" after them
 decimals          1.5, without zeros that mean nothing: -0.01, 100
-floats            as the integer where they are whole and below 2**53, else as the
-                  engine writes a double: 0.1, 1e-05. Spark writes large and small
-                  ones in another way, and may keep other items of such
+floats            as the integer where they are whole and below 1e16, else as Python
+                  writes them: 0.1, 1e-05, 1e+300. By Java before 19 Spark writes a
+                  few with a digit too many, and may keep other items of such
 tuples            their parts' texts, in round brackets, a comma after each
 ================  ==================================================================
 
@@ -114,7 +114,7 @@ def text(kind: Kind | None, key: Any) -> str:
     if kind.name.startswith("timestamp"):
         return _instant(kind.unit, int(key))
     if kind.name == "float":
-        return str(int(key)) if abs(key) < 2**53 and key == int(key) else repr(float(key))
+        return str(int(key)) if abs(key) < 1e16 and key == int(key) else repr(float(key))
     if kind.name == "decimal":
         return _decimal(key)
     return str(key)
@@ -152,6 +152,8 @@ class Words(NamedTuple):
         The text of a decimal that has digits after its point, without needless zeros.
     md5 : str
         The md5 of a text, in lowercase hexadecimal.
+    double : str
+        The text of a double that is not whole or large, where that is not as `text`.
     """
 
     text: str
@@ -159,6 +161,7 @@ class Words(NamedTuple):
     hex: str
     decimal: str
     md5: str
+    double: str = ""
 
 
 DUCKDB = Words(
@@ -169,7 +172,20 @@ DUCKDB = Words(
     decimal=r"rtrim(rtrim(regexp_replace({}, '^(-?)\.', '\10.'), '0'), '.')",
     md5="md5({})",
 )
+# Java writes 1.0E300 for 1e+300, and 1.23456785E7 for 12345678.5.
+_JAVA = "CAST({0} AS STRING)"
+_TEN = f"CAST(substring_index({_JAVA}, 'E', -1) AS INT)"
+_DIGITS = f"substring_index({_JAVA}, 'E', 1)"
+_SPARK_DOUBLE = (
+    f"CASE WHEN abs({{0}}) = double('inf') THEN IF({{0}} < 0, '-inf', 'inf') "
+    f"WHEN NOT contains({_JAVA}, 'E') THEN {_JAVA} "
+    f"WHEN {_TEN} BETWEEN -4 AND 15 THEN trim(TRAILING '0' FROM "
+    f"CAST(try_cast({_JAVA} AS DECIMAL(38, 20)) AS STRING)) "
+    f"ELSE IF(endswith({_DIGITS}, '.0'), substring_index({_DIGITS}, '.', 1), {_DIGITS}) || 'e' || "
+    f"IF({_TEN} < 0, '-', '+') || IF(abs({_TEN}) < 10, '0', '') || CAST(abs({_TEN}) AS STRING) END"
+)
 SPARK = Words(
+    double=_SPARK_DOUBLE,
     text="CAST({} AS STRING)",
     integer="CAST({} AS BIGINT)",
     hex="lower(hex({}))",
@@ -208,10 +224,10 @@ def _text_sql(words: Words, kind: Kind | None, key: str) -> str:
     digits = words.text.format(key)
     if kind.name == "float":
         whole = words.text.format(words.integer.format(key))
-        small = f"abs({key}) < 9007199254740992"
+        other = (words.double or words.text).format(key)
         return (
-            f"CASE WHEN {small} THEN CASE WHEN round({key}) = {key} THEN {whole} "
-            f"ELSE {digits} END ELSE {digits} END"
+            f"CASE WHEN abs({key}) < 1e16 THEN CASE WHEN round({key}) = {key} THEN {whole} "
+            f"ELSE {other} END ELSE {other} END"
         )
     if kind.name == "decimal" and (kind.limits is None or kind.limits[1] > 0):
         return words.decimal.format(digits)

@@ -9,6 +9,7 @@ labels one, or one label two.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
@@ -16,11 +17,11 @@ from dptopk.sources import labels, on_duckdb, on_spark
 from dptopk.sources.keys import Keyed, find, in_engine, integers, is_dask, no_labels
 from dptopk.sources.labels import Kind
 
-__all__ = ["ACCEPTED", "fetch", "keyed"]
+__all__ = ["ACCEPTED", "collected", "fetch", "keyed"]
 
 ACCEPTED = (
     "pandas, Polars (eager or lazy), PyArrow tables and datasets, DuckDB relations, Spark, Dask, "
-    "Ibis, other tables that narwhals takes, a dict of columns, a pair of columns, or a list of "
+    "Ibis, a dict of columns, a pair of columns, or a list of "
     "(user, item) pairs"
 )
 
@@ -98,8 +99,16 @@ def fetch(query: Any) -> tuple[list[Any], ...]:
         return on_duckdb.rows(query.to_native())
     if engine.is_spark_like():
         return on_spark.rows(query.to_native())
-    done = query.collect()
+    done = collected(query)
     return tuple(done[name].to_list() for name in done.columns)
+
+
+def collected(query: Any) -> Any:
+    """Run a query of tables in memory; of Polars piece by piece, which takes less of it."""
+    if query.implementation.is_polars():
+        can_stream = "engine" in inspect.signature(query.to_native().collect).parameters
+        return query.collect(engine="streaming") if can_stream else query.collect()
+    return query.collect()
 
 
 # ---- names
@@ -133,9 +142,12 @@ def _lazy(native: Any) -> Any:
     import narwhals as nw
 
     try:
-        return nw.from_native(native).lazy()
+        frame = nw.from_native(native)
     except TypeError:
         return None
+    engine = frame.implementation
+    tried = engine.is_pandas_like() or engine.is_polars() or engine.is_pyarrow()
+    return frame.lazy() if tried else None
 
 
 def _needs_python(series: Any) -> bool:

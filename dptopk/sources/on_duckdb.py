@@ -105,14 +105,17 @@ def of_dataset(dataset: Any, user: str, item: str) -> Keyed:
     """Return the two columns of a PyArrow dataset, which DuckDB reads piece by piece."""
     from dptopk.sources.files import connect
 
-    return of_relation(in_engine(connect().from_arrow, dataset), user, item)
+    relation = in_engine(connect().from_arrow, dataset)
+    # Two names that differ in case only DuckDB makes different.
+    return of_relation(relation, user, item, names=dataset.schema.names)
 
 
-def of_relation(relation: Any, user: str, item: str) -> Keyed:
+def of_relation(relation: Any, user: str, item: str, *, names: list[str] | None = None) -> Keyed:
     """Return the two columns of a relation as keys."""
     import narwhals as nw
 
-    names, types = relation.columns, [str(dtype) for dtype in relation.types]
+    names = relation.columns if names is None else names
+    types = [str(dtype) for dtype in relation.types]
     # By place: DuckDB's own look-up ignores case, and takes a name apart at its
     # dots and quotes.
     places = [find(names, name) for name in (user, item)]

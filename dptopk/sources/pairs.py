@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from dptopk.errors import SourceError
 from dptopk.sources.batches import Batch, Held, held_with
-from dptopk.sources.engines import Keyed, in_engine
 from dptopk.sources.files import connect
+from dptopk.sources.keys import Keyed, in_engine
 from dptopk.sources.labels import Kind
 from dptopk.sources.paths import checked, literal
 from dptopk.sources.readers import rows_of

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dptopk.sources import on_duckdb, on_spark
+from dptopk.sources.engines import collected
 from dptopk.sources.files import connect
 from dptopk.sources.keys import Keyed, is_dask
 from dptopk.sources.labels import is_unicode
@@ -125,5 +126,5 @@ def _ranked(pairs: Any, kinds: Any, hash_key: str) -> Any:
     if pairs.implementation.is_spark_like():
         return nw.from_native(on_spark.ranked(pairs.to_native(), kinds, hash_key)).lazy()
     if not pairs.implementation.is_duckdb():
-        pairs = nw.from_native(connect().from_arrow(pairs.collect().to_arrow()))
+        pairs = nw.from_native(connect().from_arrow(collected(pairs).to_arrow()))
     return nw.from_native(on_duckdb.ranked(pairs.to_native(), kinds, hash_key)).lazy()
