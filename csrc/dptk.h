@@ -222,7 +222,7 @@ typedef struct dptk_field {
     const int64_t *key;   /* the head: m keys (see dptk_keys) ... */
     const int64_t *index; /* ... and their items */
     const double *offset; /* added to each score, in units of the scale; or NULL */
-    size_t m;
+    size_t m;                /* below 2^32 */
     int real;                /* keys of doubles; otherwise of integers */
     const dptk_column *tail; /* all items, those of the head too; or NULL: the head is all */
     int stop;                /* whether a stopper (BOT) runs too, DPTK_FIXED without noise */
@@ -241,6 +241,7 @@ typedef struct dptk_block {
     double offset;
     double s, s_low, s_error;  /* the race's S = s + s_low, its absolute error bound */
     double noise, noise_error; /* the current noise and its absolute error bound */
+    double rest;               /* no block from this one on starts above it */
 } dptk_block;
 
 /* A value in the running: a block's upper bound, or an item already seen. */
@@ -249,17 +250,18 @@ typedef struct dptk_runner {
     int64_t id;       /* a block; or an item as ~item */
 } dptk_runner;
 
-/* A pair of the map from head positions (or tail items) to what took their place. */
-typedef struct dptk_pair {
-    int64_t key, value, round;
-} dptk_pair;
+/* The mark of a tail item that has been seen. */
+typedef struct dptk_mark {
+    int64_t item, round;
+} dptk_mark;
 
-/* Working memory: `capacity` blocks and runners, 2 * capacity pairs; as many pairs
- * again for dptk_race_afresh with a tail. */
+/* Working memory: `capacity` blocks and runners, a position for each item of the
+ * head; with a tail 2 * capacity marks, and as many again for dptk_race_afresh. */
 typedef struct dptk_race_scratch {
     dptk_block *block;
     dptk_runner *runner;
-    dptk_pair *pair, *gone;
+    uint32_t *position;
+    dptk_mark *mark, *gone;
     size_t capacity; /* a power of two */
 } dptk_race_scratch;
 

@@ -54,8 +54,10 @@ typedef struct race {
     int64_t last_key, last_index; /* ... all of them after this one in order */
     int64_t first_tail;           /* their places come after the head's */
     int64_t base;                 /* the key that scores are measured from */
-    int64_t round;                /* from 1; pairs of other rounds count as empty */
-    size_t n_blocks, n_runners, n_pairs, n_gone;
+    int64_t round;                /* from 1; marks of other rounds count as empty */
+    size_t n_blocks, n_runners, n_marks, n_gone;
+    size_t n_running; /* head blocks from this one on wait outside the heap */
+    size_t n_waiting; /* where those that can wait end */
     dptk_runner won; /* who led when the last pick was made */
 } race;
 
@@ -127,31 +129,27 @@ static int leads(const race *r)
     return heap[0].low > rival;
 }
 
-/* ---- which items have been seen: a map with linear probing ---------------- */
+/* ---- which tail items have been seen: a set with linear probing ----------- */
 
-/* Where the key's pair is in a table, or would be. */
-static dptk_pair *find(const race *r, dptk_pair *table, int64_t round, int64_t key)
+/* Where the item's mark is in a table, or would be. */
+static dptk_mark *find(const race *r, dptk_mark *table, int64_t round, int64_t item)
 {
     size_t mask = 2 * r->scratch->capacity - 1;
-    size_t at = (size_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> 20) & mask;
-    while (table[at].round == round && table[at].key != key) at = (at + 1) & mask;
+    size_t at = (size_t)(((uint64_t)item * 0x9E3779B97F4A7C15u) >> 20) & mask;
+    while (table[at].round == round && table[at].item != item) at = (at + 1) & mask;
     return &table[at];
 }
 
-static int store(race *r, dptk_pair *pair, int64_t key, int64_t value)
+/* The picks of earlier rounds: a table of their own, of one round. */
+static dptk_mark *find_gone(const race *r, int64_t item)
 {
-    if (pair->round != r->round) {
-        if (r->n_pairs == r->scratch->capacity) return DPTK_SCRATCH;
-        r->n_pairs++;
-    }
-    *pair = (dptk_pair){.key = key, .value = value, .round = r->round};
-    return DPTK_OK;
+    return find(r, r->scratch->gone, 1, item);
 }
 
-/* The picks of earlier rounds from the tail: a table of their own, of one round. */
-static dptk_pair *find_gone(const race *r, int64_t place)
+/* Make all marks those of round 0. */
+static void clear(const dptk_race_scratch *scratch, dptk_mark *table)
 {
-    return find(r, r->scratch->gone, 1, place);
+    memset(table, 0, 2 * scratch->capacity * sizeof *table);
 }
 
 /* ---- blocks --------------------------------------------------------------- */
@@ -198,8 +196,9 @@ static int add_block(race *r, int64_t start, int64_t size, int64_t key, double o
     else
         status = advance(r, r->n_blocks, &runner);
     if (status != DPTK_OK) return status;
+    r->scratch->block[r->n_blocks].rest = runner.high;
     r->n_blocks++;
-    return push(r, runner);
+    return start < 0 ? push(r, runner) : DPTK_OK;
 }
 
 /* How far the score at head position b lies below the one at a, in scales. */
@@ -257,32 +256,34 @@ static int start_blocks(race *r, size_t k)
                            r->offset ? r->offset[start] : 0.0, 0);
         if (status != DPTK_OK) return status;
     }
+    r->n_running = 0;
+    r->n_waiting = r->n_blocks;
+    for (size_t i = r->n_blocks; i-- > 1;) {
+        dptk_block *b = &r->scratch->block[i - 1];
+        if (b->rest < b[1].rest) b->rest = b[1].rest;
+    }
     return r->n_tail ? add_block(r, TAIL, (int64_t)r->n_tail, r->last_key, 0.0, 0) : DPTK_OK;
 }
 
-/* A uniform one of the block's items not seen yet. Head: a sparse
- * Fisher-Yates shuffle over positions. */
+/* A uniform one of the block's items not seen yet: a Fisher-Yates shuffle of the
+ * positions, which are listed when the first one is drawn. */
 static int draw_head(race *r, const dptk_block *b, int64_t *place, int64_t *key)
 {
-    uint64_t left = (uint64_t)(b->size - b->taken), rank = 0;
-    int64_t position, last = b->start + (int64_t)left - 1;
+    const uint64_t left = (uint64_t)(b->size - b->taken);
+    uint32_t *position = r->scratch->position + b->start;
+    uint64_t rank = 0;
+    *place = b->start;
     if (left > 1) {
         int status = next_below(r->rng, left, &rank);
         if (status != DPTK_OK) return status;
     }
-    position = b->start + (int64_t)rank;
     if (b->size > 1) {
-        dptk_pair *table = r->scratch->pair;
-        const dptk_pair *end = find(r, table, r->round, last);
-        int64_t replacement = end->round == r->round ? end->value : last;
-        dptk_pair *here = find(r, table, r->round, position);
-        int64_t seen = here->round == r->round ? here->value : position;
-        int status = store(r, here, position, replacement);
-        if (status != DPTK_OK) return status;
-        position = seen;
+        if (b->taken == 0)
+            for (int64_t i = 0; i < b->size; i++) position[i] = (uint32_t)(b->start + i);
+        *place = position[rank];
+        position[rank] = position[left - 1];
     }
-    *place = position;
-    *key = r->key[position];
+    *key = r->key[*place];
     return DPTK_OK;
 }
 
@@ -292,17 +293,21 @@ static int draw_tail(race *r, int64_t *place, int64_t *key)
 {
     for (;;) {
         uint64_t at;
-        dptk_pair *pair;
+        dptk_mark *mark;
         int64_t item;
         int status = next_below(r->rng, r->tail->n, &at);
         if (status == DPTK_OK) status = dptk_keys(r->tail, (size_t)at, 1, key);
         if (status != DPTK_OK) return status;
         item = (int64_t)at;
         if (*key > r->last_key || (*key == r->last_key && item <= r->last_index)) continue;
+        if (r->n_gone && find_gone(r, item)->round) continue;
+        mark = find(r, r->scratch->mark, r->round, item);
+        if (mark->round == r->round) continue;
+        if (r->n_marks == r->scratch->capacity) return DPTK_SCRATCH;
+        r->n_marks++;
+        *mark = (dptk_mark){.item = item, .round = r->round};
         *place = r->first_tail + item;
-        if (r->n_gone && find_gone(r, *place)->round) continue;
-        pair = find(r, r->scratch->pair, r->round, *place);
-        if (pair->round != r->round) return store(r, pair, *place, 0);
+        return DPTK_OK;
     }
 }
 
@@ -335,6 +340,25 @@ static int look(race *r, size_t block, int *done, int64_t *place)
     return *done ? DPTK_OK : push(r, seen);
 }
 
+/* Head blocks come with falling scores, and noise seldom makes up for much: so they
+ * wait in order until the leader is no longer certainly ahead of all that wait, and
+ * the heap stays small enough for the fastest cache. */
+static int let_in(race *r)
+{
+    const dptk_runner *heap = r->scratch->runner;
+    while (r->n_running < r->n_waiting) {
+        const dptk_block *b = &r->scratch->block[r->n_running];
+        dptk_runner runner = {.id = (int64_t)r->n_running};
+        int status;
+        if (r->n_runners && heap[0].low > b->rest) break;
+        bound(r, b, b->score, &runner);
+        status = push(r, runner);
+        if (status != DPTK_OK) return status;
+        r->n_running++;
+    }
+    return DPTK_OK;
+}
+
 /* The place of the next pick: a head position, first_tail + item, or DPTK_STOP.
  * Assumed: there is a runner. */
 static int next_pick(race *r, int64_t *place)
@@ -342,6 +366,8 @@ static int next_pick(race *r, int64_t *place)
     int status = DPTK_OK, done = 0;
     while (status == DPTK_OK && !done) {
         const dptk_runner *leader = &r->scratch->runner[0];
+        status = let_in(r);
+        if (status != DPTK_OK) return status;
         if (!leads(r)) return DPTK_UNDECIDED;
         r->won = *leader;
         if (leader->id >= 0) {
@@ -359,12 +385,6 @@ static int64_t item_at(const race *r, int64_t place)
 {
     if (place < 0) return DPTK_STOP;
     return place < r->first_tail ? r->index[place] : place - r->first_tail;
-}
-
-/* Make all pairs of the map those of round 0. */
-static void clear(dptk_race_scratch *scratch)
-{
-    memset(scratch->pair, 0, 2 * scratch->capacity * sizeof *scratch->pair);
 }
 
 static race race_over(dptk_rng *rng, const dptk_field *field, double scale, int noise,
@@ -392,6 +412,8 @@ static race race_over(dptk_rng *rng, const dptk_field *field, double scale, int 
     return r;
 }
 
+static int anyone(const race *r) { return r->n_runners || r->n_running < r->n_waiting; }
+
 static int run(race *r, const dptk_field *field, size_t k, int64_t *item, double *value,
                size_t *picked)
 {
@@ -401,7 +423,7 @@ static int run(race *r, const dptk_field *field, size_t k, int64_t *item, double
         status = add_block(r, STOPPER, 1, field->stop_key, field->stop_offset,
                            field->stop == DPTK_FIXED);
     *picked = 0;
-    while (status == DPTK_OK && *picked < k && r->n_runners && place != DPTK_STOP) {
+    while (status == DPTK_OK && *picked < k && anyone(r) && place != DPTK_STOP) {
         status = next_pick(r, &place);
         if (status != DPTK_OK) break;
         if (value) {
@@ -418,7 +440,7 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
               size_t *picked)
 {
     race r = race_over(rng, field, scale, noise, error_factor, scratch, 1);
-    clear(scratch);
+    if (r.n_tail) clear(scratch, scratch->mark);
     return run(&r, field, k, item, value, picked);
 }
 
@@ -443,7 +465,7 @@ int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scal
                    double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *done)
 {
     const size_t first = *done;
-    clear(scratch);
+    if (rows->tail) clear(scratch, scratch->mark);
     for (; *done < end; ++*done) {
         const size_t i = *done % rows->n, pass = *done / rows->n;
         const size_t k = (size_t)(rows->place[i + 1] - rows->place[i]);
@@ -468,17 +490,19 @@ int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double sc
 {
     race r = race_over(rng, field, scale, noise, error_factor, scratch, 1);
     int64_t *key = left, *index = left + field->m;
-    clear(scratch);
     memcpy(key, field->key, field->m * sizeof *key);
     memcpy(index, field->index, field->m * sizeof *index);
-    if (r.n_tail) memset(scratch->gone, 0, 2 * scratch->capacity * sizeof *scratch->gone);
+    if (r.n_tail) {
+        clear(scratch, scratch->mark);
+        clear(scratch, scratch->gone);
+    }
     for (size_t i = 0; i < k; i++, r.round++) {
         int64_t place;
         int status;
         r.key = key;
         r.index = index;
         r.base = r.m ? key[0] : r.last_key;
-        r.n_blocks = r.n_runners = r.n_pairs = 0;
+        r.n_blocks = r.n_runners = r.n_marks = 0;
         status = start_blocks(&r, 1);
         if (status == DPTK_OK) status = next_pick(&r, &place);
         if (status != DPTK_OK) return status;
@@ -490,7 +514,8 @@ int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double sc
             index++;
             r.m--;
         } else {
-            *find_gone(&r, place) = (dptk_pair){.key = place, .round = 1};
+            const int64_t gone = place - r.first_tail;
+            *find_gone(&r, gone) = (dptk_mark){.item = gone, .round = 1};
             r.n_gone++;
             r.n_tail--;
         }

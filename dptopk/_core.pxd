@@ -85,13 +85,14 @@ cdef extern from "dptk.h" nogil:
         pass
     ctypedef struct dptk_runner:
         pass
-    ctypedef struct dptk_pair:
+    ctypedef struct dptk_mark:
         pass
     ctypedef struct dptk_race_scratch:
         dptk_block *block
         dptk_runner *runner
-        dptk_pair *pair
-        dptk_pair *gone
+        uint32_t *position
+        dptk_mark *mark
+        dptk_mark *gone
         size_t capacity
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,

@@ -768,7 +768,7 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
             left = scratch_words(2 * field.m)
         while True:
             if status == DPTK_SCRATCH:
-                allocate(&scratch, capacity, fresh)
+                allocate(&scratch, capacity, field.m, tail is not None, fresh)
                 capacity *= 4
             if keep_gil:
                 status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
@@ -807,7 +807,7 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
     cdef Columns columns
     cdef dptk_race_scratch scratch
     cdef dptk_buffer *buffer = NULL
-    cdef size_t capacity = 256, i, most = 0, largest = 0
+    cdef size_t capacity = 256, i, most = 0, largest = 0, widest = 0
     cdef int64_t nothing = 0
     cdef double factor = error_factor
     cdef int status = DPTK_SCRATCH
@@ -832,6 +832,7 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
         buffer = (<BufferedSource>source).buffer
     for i in range(rows.n):
         most = max(most, <size_t>(place[i + 1] - place[i]))
+        widest = max(widest, <size_t>(start[i + 1] - start[i]))
         largest = max(largest, rows.tail[i].n if rows.tail else <size_t>(start[i + 1] - start[i]))
     while capacity < min(most, largest + 1) + 128:
         capacity *= 2
@@ -839,7 +840,7 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
     try:
         while True:
             if status == DPTK_SCRATCH:
-                allocate(&scratch, capacity, False)
+                allocate(&scratch, capacity, widest, tails is not None, False)
                 capacity *= 4
             if keep_gil:
                 status = run_rows(source.rng, buffer, &rows, end, scale, noise, factor, &scratch,
@@ -914,21 +915,23 @@ cdef int run(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int
     return dptk_race_afresh(rng, field, k, scale, noise, factor, scratch, left, item)
 
 
-cdef int allocate(dptk_race_scratch *scratch, size_t capacity, bint fresh) except -1:
-    """Give the scratch `capacity` places, in one piece of memory."""
+cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint tail,
+                  bint fresh) except -1:
+    """Give the scratch `capacity` places for a head of m, in one piece of memory."""
     cdef size_t blocks = capacity * sizeof(dptk_block)
     cdef size_t runners = capacity * sizeof(dptk_runner)
-    cdef size_t pairs = 2 * capacity * sizeof(dptk_pair)
+    cdef size_t marks = 2 * capacity * sizeof(dptk_mark) if tail else 0
     cdef char *memory
     free(scratch.block)
     scratch.block = NULL
-    memory = <char *>malloc(blocks + runners + pairs * (1 + fresh))
+    memory = <char *>malloc(blocks + runners + marks * (1 + fresh) + m * sizeof(uint32_t))
     if memory == NULL:
         raise MemoryError
     scratch.block = <dptk_block *>memory
     scratch.runner = <dptk_runner *>(memory + blocks)
-    scratch.pair = <dptk_pair *>(memory + blocks + runners)
-    scratch.gone = scratch.pair + 2 * capacity if fresh else NULL
+    scratch.mark = <dptk_mark *>(memory + blocks + runners)
+    scratch.gone = scratch.mark + 2 * capacity if fresh and tail else NULL
+    scratch.position = <uint32_t *>(memory + blocks + runners + marks * (1 + fresh))
     scratch.capacity = capacity
     return 0
 

@@ -127,15 +127,17 @@ def full_head(
     How many are cut follows from the scores and the scale, not from the
     random words: it changes the cost, never the law.
     """
-    m = head_size(n, k)
-    while True:
-        keys, items = cut(m)
-        if m == n or tail is None or not _many_looks(keys, tail, k=k, scale=scale, real=real):
-            return keys, items
-        m = head_size(n, 2 * m)
+    m = n if n <= head_size(n, k) else max(HEAD, k + max(k // 4, HEAD // 4))
+    keys, items = cut(m)
+    if m == n or tail is None:
+        return keys, items
+    better = _better_size(keys, tail, k=k, scale=scale, real=real)
+    return cut(better) if better > m else (keys, items)
 
 
 SAMPLE = 1024
+# What an item costs, in ns: to pass by, to put in order (in a large head), to look at in the tail.
+PASS, ORDER, LARGE, ORDER_LARGE, LOOK = 0.2, 15.0, 100_000, 45.0, 150.0
 
 
 @lru_cache(maxsize=16)
@@ -144,25 +146,40 @@ def _places(n: int) -> np.ndarray:
     return np.random.default_rng(n).integers(0, n, size=SAMPLE)
 
 
-def _many_looks(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool) -> bool:
-    """Tell whether a race may look thousands of times into the tail.
+def _better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool) -> int:
+    """Return how large a head would be the cheapest for k picks, having one.
 
-    It looks whenever (the head's last score) + (a noise of the tail) beats the
-    k-th largest noisy value. That is about the k-th largest score at least;
-    and at least what about k/2 of the scores past the first k/2 beat. These
-    are estimated: some of the head, and some of the tail.
+    A race looks into the tail whenever (the head's last score) + (a noise of the tail)
+    beats the k-th largest noisy value, which about k of the scores do. It is estimated
+    from the head, and from a sample of the tail, which also tells what other heads would
+    end in.
     """
-    kth, last = scores_of(keys[[k - 1, -1]], True) if real else (keys.item(k - 1), keys.item(-1))
-    rest, most = tail.size - keys.size, max(2 * HEAD, 4 * k)
+    n, m = tail.size, keys.size
+    kth, last = _floats(keys[[k - 1, -1]], real).tolist()
     lead = (kth - last) / scale - 1.0
-    if lead > 700.0 or rest * math.exp(-lead) <= most:
-        return False
-    some = np.array(scores_of(keys[k // 2 : k // 2 + HEAD], real), np.float64)
-    others = np.array(scores_of(_core.keys(tail[_places(tail.size)]), real), np.float64)
-    with np.errstate(over="ignore"):  # past the range of floats is far enough
-        mass = float(np.exp(np.minimum((some - last) / scale, 600.0)).sum())
-        mass += rest * float(np.exp(np.minimum((others - last) / scale, 0.0)).mean())
-    return rest * k / (2.0 * mass) > most
+    if lead > 700.0 or (n - m) * math.exp(-lead) * LOOK < PASS * n:
+        return m
+    with np.errstate(over="ignore", under="ignore"):  # past the range of floats is far enough
+        down = np.sort((last - _floats(_core.keys(tail[_places(n)]), real)) / scale).clip(0.0)
+        step = 1 + m // SAMPLE
+        weights = np.exp(((_floats(keys[::step], real) - last) / scale).clip(max=600.0))
+        # Where the sum of min(1, weight / e^lead) is k.
+        rest = np.cumsum(weights[::-1])[::-1] + (n - m) * np.exp(-down).mean() / step
+        share = rest[: 1 + (k - 1) // step] / (k / step - np.arange(1 + (k - 1) // step))
+        lead = math.log(share[np.argmax(share >= weights[: share.size])])
+        sizes = m + (n - m) * np.arange(SAMPLE + 1) / SAMPLE
+        looks = (n - sizes) * np.minimum(np.exp(-lead - np.append(0.0, down)), 1.0)
+    order = np.where(sizes < LARGE, ORDER, ORDER_LARGE) * sizes
+    cost = order + LOOK * looks + PASS * n
+    cost[0] -= order[0] + PASS * n  # that one is there
+    return math.ceil(sizes[cost.argmin()])
+
+
+def _floats(keys: np.ndarray, real: bool) -> np.ndarray:
+    """Return the scores that have these keys, nearly."""
+    if real:
+        keys = np.where(keys >= 0, keys, keys ^ np.int64(2**63 - 1)).view(np.float64)
+    return keys.astype(np.float64)
 
 
 def select(
