@@ -309,7 +309,7 @@ def _ragged(
     array = dense("a", a)
     if array.ndim != 1 or axis not in (-1, 0, None):
         raise ValueError("a must have one dimension, and no other axis, if it has offsets")
-    bounds = _bounds(offsets, array.size)
+    bounds = row_bounds(offsets, array.size)
     k = integer("k", k, minimum=0)
     workers = integer("workers", workers)
     if k == 0:
@@ -327,7 +327,7 @@ def _ragged(
     return values, index, places
 
 
-def _bounds(offsets: npt.ArrayLike, n: int) -> Indices:
+def row_bounds(offsets: npt.ArrayLike, n: int) -> Indices:
     """Return offsets of rows of n elements as int64: at least one, in order and within."""
     given = dense("offsets", offsets)
     if given.dtype.kind not in "iu":

@@ -144,7 +144,7 @@ def test_no_rows_and_no_draws():
         (SCORES[0], {"offsets": [-1, 4]}, ValueError, "from 0 to the number"),
         (SCORES[0], {"offsets": []}, ValueError, "one more than there are rows"),
         (SCORES[0], {"offsets": [0, 3, 2, 4]}, ValueError, "must not fall"),
-        (SCORES[0], {"offsets": [[0, 4]]}, ValueError, "one dimension"),
+        (SCORES[0], {"offsets": [[0, 4]]}, ValueError, "offsets must have one dimension"),
         (SCORES[0], {"offsets": [0.0, 4.0]}, TypeError, "offsets must be integers"),
         (SCORES[0], {"offsets": 4}, ValueError, "offsets"),
         (SCORES[0], {"offsets": [0, 4], "axis": 1}, ValueError, "axis"),

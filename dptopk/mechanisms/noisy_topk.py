@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from dptopk import _core
+from dptopk._argtopk import AxisError, RaggedIndices, row_bounds
 from dptopk._types import Noise, Numbers
-from dptopk._validate import choice, integer, positive, real_array, scores_array
+from dptopk._validate import choice, integer, positive, scores_array
 from dptopk.mechanisms._rows import in_blocks, race_rows, select_rows_from, sorted_rows
 from dptopk.mechanisms._select import head_of_scores, select
 from dptopk.rng import Rng, acquire, release
 
-try:
-    from numpy.exceptions import AxisError
-except ImportError:  # NumPy before 1.25
-    from numpy import AxisError  # type: ignore[no-redef,attr-defined]
-
-__all__ = ["RaggedIndices", "noisy_topk"]
+__all__ = ["noisy_topk"]
 
 CHUNK = 1 << 16  # scores that are put in order at a time: they stay in the cache
-
-
-class RaggedIndices(NamedTuple):
-    """Picks of ragged rows: those of row i are at offsets[i]:offsets[i + 1]."""
-
-    indices: np.ndarray
-    offsets: np.ndarray
 
 
 @overload
@@ -164,7 +153,7 @@ def noisy_topk(
     if offsets is not None:
         if array.ndim != 1:
             raise ValueError("scores must have one dimension, if there are offsets")
-        rows, bounds = array, _bounds(offsets, array.size)
+        rows, bounds = array, row_bounds(offsets, array.size)
     else:
         across = np.moveaxis(array, axis, -1)
         shape = across.shape[:-1]
@@ -241,18 +230,3 @@ def _shape(size: Any) -> tuple[int, ...]:
     if isinstance(size, tuple):
         return tuple(integer("size", part, minimum=0) for part in size)
     return (integer("size", size, minimum=0),)
-
-
-def _bounds(offsets: Any, n: int) -> np.ndarray:
-    """Return offsets of rows of n scores as int64: at least one, in order and within."""
-    given = real_array("offsets", offsets)
-    if given.dtype.kind not in "iu":
-        raise TypeError(f"offsets must be integers, got {given.dtype.type.__name__}")
-    if not given.size:
-        raise ValueError("offsets must be one more than there are rows")
-    if given.min() < 0 or given.max() > n:
-        raise ValueError("offsets must lie from 0 to the number of scores")
-    bounds = np.ascontiguousarray(given, np.int64)
-    if (np.diff(bounds) < 0).any():
-        raise ValueError("offsets must not fall")
-    return bounds
