@@ -304,6 +304,23 @@ def test_a_bound_keeps_the_same_items_of_every_kind(database, kind):
             assert counts_of(ask(database, table, **options)) == counts_of(expected)
 
 
+def test_a_bound_whatever_the_collation(postgres):
+    """Under one that takes digits for numbers the text 10a comes after 9b."""
+    import psycopg
+
+    pairs = [(u, i) for u in range(30) for i in range(20)]
+    with psycopg.connect(postgres, autocommit=True) as maker:
+        maker.execute("DROP DATABASE IF EXISTS numbers")
+        maker.execute("CREATE DATABASE numbers LOCALE_PROVIDER icu ICU_LOCALE 'en-u-kn-true' "
+                      "LOCALE 'C.UTF-8' TEMPLATE template0")  # fmt: skip
+    with psycopg.connect(postgres.replace("dbname=postgres", "dbname=numbers")) as connection:
+        assert connection.execute("SELECT '10a' > '9b'").fetchone() == (True,)
+        connection.execute("CREATE TABLE t (u integer, i integer)")
+        connection.cursor().executemany("INSERT INTO t VALUES (%s, %s)", pairs)
+        got = dp.Histogram.from_sql(connection, "t", user="u", item="i", max_items_per_user=3)
+    same(got, dp.Histogram.from_events(pairs, user="u", item="i", max_items_per_user=3))
+
+
 def test_one_more_user_moves_their_own_items_by_one_each(database):
     users, items = random_events(2, rows=60)
     own = ["t1", "t1", "t5", "é", "new"]

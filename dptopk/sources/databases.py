@@ -25,7 +25,7 @@ from dptopk.sources.labels import Kind, matched
 from dptopk.sources.plain import NULLS
 from dptopk.sources.progress import working
 from dptopk.sources.rules import RULES, Rules
-from dptopk.sources.statements import NULL_ITEM, NULL_USER, Source, counting, source_of
+from dptopk.sources.statements import Source, counting, refused_for, source_of
 
 __all__ = ["RUN", "count_in_database", "dialect_of"]
 
@@ -112,17 +112,16 @@ def count_in_database(
         only = None if places is None else [key for key in places if key is not None]
         rows = database.rows(counting(source, kinds, rules, only=only, limit=limit))
     if rows and len(rows[0]) > 2 and rows[0][2]:
-        _refuse(int(rows[0][2]), user, item)
+        _refuse(int(rows[0][2]), source)
     keys, counts = _guarded(_read, kinds[1], rows)
     return counted_of(keys, counts, kinds[1], wanted, places, k_bar)
 
 
-def _refuse(code: int, user: str, item: str) -> None:
+def _refuse(code: int, source: Source) -> None:
     """Raise the error for rows that the statement refused."""
-    for code_of_null, column in ((NULL_USER, user), (NULL_ITEM, item)):
-        if code & code_of_null:
-            raise SourceError(f"column {column!r} holds nulls; {NULLS}")
-    column = item if code & (NULL_ITEM * 4) else user
+    column, is_null = refused_for(code, source)
+    if is_null:
+        raise SourceError(f"column {column!r} holds nulls; {NULLS}")
     raise SourceError(_MIXED.format(repr(column), ""))
 
 
@@ -279,23 +278,22 @@ _SURROUNDED = {"postgres": _read_only, "sqlite": _with_md5}
 # ---- types
 
 
-def _kinds(database: _Database, source: Source) -> tuple[Kind | None, Kind | None]:
-    """Return the kinds of the two columns, by their types."""
+def _kinds(database: _Database, source: Source) -> list[Kind | None]:
+    """Return the kinds of the columns, by their types."""
     types = _TYPES[source.dialect](database, source)
-    user, item = (
+    return [
         None if dtype is None else kind_of(source.dialect, name, dtype)
-        for name, dtype in zip((source.user, source.item), types, strict=True)
-    )
-    return user, item
+        for name, dtype in zip(source.names, types, strict=True)
+    ]
 
 
 def _postgres_types(database: _Database, source: Source) -> list[str]:
     names = database.names(f"SELECT * FROM {source.text} AS source LIMIT 0")
-    for column in (source.user, source.item):
+    for column in source.names:
         find(names, column)
     types = (
-        f"CAST(pg_typeof((SELECT {column} FROM {source.text} AS source LIMIT 0)) AS text) AS {name}"
-        for name, column in zip("ui", source.columns, strict=True)
+        f"CAST(pg_typeof((SELECT {column} FROM {source.text} AS source LIMIT 0)) AS text) AS {key}"
+        for key, column in zip(source.keys, source.columns, strict=True)
     )
     query = f"SELECT {', '.join(types)}, getdatabaseencoding() AS encoding"
     *found, encoding = database.rows(query)[0]
@@ -319,11 +317,11 @@ def _sqlite_types(database: _Database, source: Source) -> list[str | None]:
     """Return the one type that all values of each column have."""
     names = database.names(f"SELECT * FROM {source.text} AS source LIMIT 0")
     _check_case([re.sub(r":\d+$", "", name) for name in names], source)
-    columns = zip("ui", source.columns, strict=True)
-    types = ", ".join(f"typeof({column}) AS {name}" for name, column in columns)
+    columns = zip(source.keys, source.columns, strict=True)
+    types = ", ".join(f"typeof({column}) AS {key}" for key, column in columns)
     rows = database.rows(f"SELECT DISTINCT {types} FROM {source.text} AS source")
     found: list[str | None] = []
-    for place, name in enumerate((source.user, source.item)):
+    for place, name in enumerate(source.names):
         there = sorted({_decoded(row[place]) for row in rows} - {"null"})
         if len(there) > 1:
             kinds = ", ".join(sorted(str(kind_of("sqlite", name, dtype)) for dtype in there))
@@ -338,18 +336,18 @@ def _duckdb_types(database: _Database, source: Source) -> list[str]:
     rows = database.rows(f"DESCRIBE {source.text}")
     names = [row[0] for row in rows]
     _check_case(names, source)
-    return [rows[names.index(column)][1] for column in (source.user, source.item)]
+    return [rows[names.index(column)][1] for column in source.names]
 
 
 def _clickhouse_types(database: _Database, source: Source) -> list[str]:
     rows = database.rows(f"DESCRIBE TABLE {source.text}")
     names = [row[0] for row in rows]
-    return [rows[find(names, column)][1] for column in (source.user, source.item)]
+    return [rows[find(names, column)][1] for column in source.names]
 
 
 def _check_case(names: list[str], source: Source) -> None:
     """See to it that each column is there, and none that this database takes for the same."""
-    for column in (source.user, source.item):
+    for column in source.names:
         find(names, column)
         find([column if name.lower() == column.lower() else name for name in names], column)
 

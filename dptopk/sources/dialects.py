@@ -73,7 +73,7 @@ _POSTGRES = Dialect(
         integer="CAST({} AS bigint)",
         hex="encode({}, 'hex')",
         decimal="{}",  # of a key without needless zeros
-        md5="md5({})",
+        md5='md5({}) COLLATE "C"',  # a collation may take digits for numbers
     ),
     keys={
         "text": 'CAST({} COLLATE "C" AS text)',

@@ -20,41 +20,41 @@ from dptopk.sources.labels import Kind, is_unicode
 from dptopk.sources.on_duckdb import form_of, listed
 from dptopk.sources.rules import Rules
 
-__all__ = ["OTHER_TYPE", "Source", "counting", "source_of"]
+__all__ = ["Source", "counting", "refused_for", "source_of"]
 
-#: What stands in the column `refused`, added up: a user is null, an item is, and in
-#: SQLite that one of them has another type than its column.
-NULL_USER, NULL_ITEM, OTHER_TYPE = 1, 2, 4
-
-_Kinds = tuple[Kind | None, Kind | None]
+_Kinds = Sequence[Kind | None]
 
 
 class Source(NamedTuple):
-    """Where rows come from, and how the two columns are named there.
+    """Where rows come from, and how the columns are named there.
 
     Attributes
     ----------
     dialect : str
     text : str
         What stands behind FROM.
-    user, item : str
-        Names of columns.
+    names : tuple of str
+        Of the columns: user and item, and those of groups.
     """
 
     dialect: str
     text: str
-    user: str
-    item: str
+    names: tuple[str, ...]
 
     @property
-    def columns(self) -> tuple[str, str]:
-        """The two columns in SQL."""
-        names = (name_of(DIALECTS[self.dialect], name) for name in (self.user, self.item))
-        user, item = (f"source.{name}" for name in names)
-        return user, item
+    def columns(self) -> list[str]:
+        """The columns in SQL."""
+        return [f"source.{name_of(DIALECTS[self.dialect], name)}" for name in self.names]
+
+    @property
+    def keys(self) -> list[str]:
+        """What the keys of these columns are called in a statement."""
+        return ["u", "i", *(f"g{place}" for place in range(len(self.names) - 2))]
 
 
-def source_of(dialect: str, query_or_table: str | Sequence[str], user: str, item: str) -> Source:
+def source_of(
+    dialect: str, query_or_table: str | Sequence[str], user: str, item: str, *by: str
+) -> Source:
     """Return a table, or a query that the user wrote, as a source.
 
     A table's name has no white space and no bracket, and dots part it; as a sequence of its
@@ -79,12 +79,15 @@ def source_of(dialect: str, query_or_table: str | Sequence[str], user: str, item
     for column, name in (("user", user), ("item", item)):
         if not isinstance(name, str):
             raise TypeError(f"{column} must be the name of a column, got {type(name).__name__}")
+    names = (user, item, *by)
     if user == item:
         raise ValueError("user and item must be two different columns")
+    if len(set(names)) < len(names):
+        raise ValueError("user, item and by must be different columns")
     if isinstance(query_or_table, str):
         if any(c.isspace() or c in "();" for c in query_or_table):
             query = _one_query(dialect, query_or_table)
-            return Source(dialect, f"(\n{query}\n)", user, item)
+            return Source(dialect, f"(\n{query}\n)", names)
         parts = query_or_table.split(".")
     elif isinstance(query_or_table, Sequence) and not isinstance(query_or_table, bytes):
         parts = list(query_or_table)
@@ -95,7 +98,7 @@ def source_of(dialect: str, query_or_table: str | Sequence[str], user: str, item
         )
     if not parts or not all(isinstance(part, str) and part for part in parts):
         raise ValueError("the name of a table must not be empty")
-    return Source(dialect, name_of(DIALECTS[dialect], *parts), user, item)
+    return Source(dialect, name_of(DIALECTS[dialect], *parts), names)
 
 
 def _one_query(dialect: str, text: str) -> str:
@@ -160,11 +163,10 @@ def counting(
     -------
     str
         Its rows are `item`, `users` (`weights` under a soft cap) and, unless no row can
-        be refused, `refused`: 0, or the sum of the codes above. Those that are not 0
-        come first.
+        be refused, `refused`: 0, or a code (`refused_for`). Those that are not 0 come first.
     """
     dialect = DIALECTS[source.dialect]
-    wrong = _wrong(dialect, kinds, rules)
+    wrong = _wrong(source, kinds, rules)
     bad = ["bad"] if wrong else []
     steps = [("events", _events(dialect, source, kinds))]
     steps.append(("pairs", _pairs(dialect, kinds, rules, wrong, only)))
@@ -214,20 +216,31 @@ def _shown(dialect: Dialect, kind: Kind | None) -> str:
 
 def _events(dialect: Dialect, source: Source, kinds: _Kinds) -> str:
     forms = [dialect.keys.get(form_of(kind), "{}") if kind else "{}" for kind in kinds]
-    keys = [form.format(column) for form, column in zip(forms, source.columns, strict=True)]
+    columns = zip(forms, source.columns, source.keys, strict=True)
+    keys = ",\n    ".join(f"{form.format(column)} AS {key}" for form, column, key in columns)
     # As it was written: it may have texts of several lines.
-    return f"  SELECT\n    {keys[0]} AS u,\n    {keys[1]} AS i\n  FROM {source.text} AS source"
+    return f"  SELECT\n    {keys}\n  FROM {source.text} AS source"
 
 
-def _wrong(dialect: Dialect, kinds: _Kinds, rules: Rules) -> list[tuple[str, int]]:
-    """Return what rows are refused for, each with its code."""
-    wrong = []
-    for kind, key, code in zip(kinds, "ui", (NULL_USER, NULL_ITEM), strict=True):
+def _wrong(source: Source, kinds: _Kinds, rules: Rules) -> list[tuple[str, int]]:
+    """Return what rows are refused for, each with its code; see `refused_for`."""
+    other, wrong = DIALECTS[source.dialect].other, []
+    for place, (kind, key) in enumerate(zip(kinds, source.keys, strict=True)):
         if rules.nulls == "error":
-            wrong.append((f"{key} IS NULL", code))
-        if dialect.other and kind is not None:
-            wrong.append((dialect.other.format(key, storage(kind)), code * OTHER_TYPE))
+            wrong.append((f"{key} IS NULL", 1 << place))
+        if other and kind is not None:
+            wrong.append((other.format(key, storage(kind)), 1 << place + len(kinds)))
     return wrong
+
+
+def refused_for(code: int, source: Source) -> tuple[str, bool]:
+    """Return the first column that a code of `refused` blames, and whether for a null.
+
+    The code is the sum of a power of two for each column that has a null; then, in SQLite,
+    of one for each that has values of another type than the column.
+    """
+    first = (code & -code).bit_length() - 1
+    return source.names[first % len(source.names)], first < len(source.names)
 
 
 def _pairs(
@@ -259,7 +272,7 @@ def _bounded(
 ) -> list[tuple[str, str]]:
     """Return the steps that keep so many items of each user; see `dptopk.sources.bounds`."""
     columns = ["u", "i", *bad]
-    rank = rank_sql(dialect.words, kinds, "u", "i", rules.hash_key)
+    rank = rank_sql(dialect.words, (kinds[0], kinds[1]), "u", "i", rules.hash_key)
     nth = f"row_number() OVER (PARTITION BY u ORDER BY {rank}, i) AS nth"
     kept = " OR ".join([f"nth <= {rules.max_items_per_user}"] + ["bad > 0"] * bool(bad))
     return [
