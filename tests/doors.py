@@ -79,9 +79,11 @@ def dask_of(table):
 @functools.cache
 def spark():
     """The one Spark session of a test process: two threads, no network but loopback."""
-    sql = pytest.importorskip("pyspark.sql", reason="needs pyspark: pip install 'dptopk[spark]'")
+    sql = pytest.importorskip(
+        "pyspark.sql", reason="Spark is not tested: pip install 'dptopk[spark]'"
+    )
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        pytest.skip("Spark needs Java 17 or later")
+        pytest.skip("Spark is not tested: no Java; Debian's package is default-jre-headless")
     options = {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",

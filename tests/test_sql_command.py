@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ pytest.importorskip("sqlglot")
 
 import sqlglot
 from databases import DATABASES, each
-from doors import counts_of
+from doors import counts_of, spark
 from test_sql import Spy, random_events
 
 import dptopk as dp
@@ -171,67 +170,52 @@ def test_what_is_refused(options, message, capsys):
 
 
 @pytest.mark.full
-def test_spark_runs_it(tmp_path):
+def test_spark_runs_it():
     """Each rule and kind, as plain Python counts."""
-    pytest.importorskip("pyspark", reason="Spark is not tested: no pyspark")
-    if shutil.which("java") is None:
-        pytest.skip("Spark is not tested: no Java; Debian's package is default-jre-headless")
     from datetime import date, datetime, timezone
 
-    from pyspark.sql import SparkSession
-
-    spark = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "Asia/Kathmandu")
-        .config("spark.sql.warehouse.dir", str(tmp_path))
-        .getOrCreate()
-    )
-    try:
-        users, items = random_events(4, rows=150)
-        spark.createDataFrame(list(zip(users, items, strict=True)), "`user` string, item string") \
+    session = spark()
+    users, items = random_events(4, rows=150)
+    session.createDataFrame(list(zip(users, items, strict=True)), "`user` string, item string") \
+        .createOrReplaceTempView("events")  # fmt: skip
+    text = UNSEEN["text"]
+    source = source_of("spark", "events", "user", "item")
+    for rules, options in (
+        (Rules(), {}),
+        (
+            Rules(max_items_per_user=2, hash_key="it's", min_events=2),
+            {"max_items_per_user": 2, "hash_key": "it's", "min_events": 2},
+        ),
+        (Rules(weighting=(2, "l2"), nulls="drop"), {"soft_cap": 2, "nulls": "drop"}),
+        (Rules(weighting=(2, "l1")), {"soft_cap": 2, "norm": "l1"}),
+    ):
+        expected = dp.Histogram.from_events((users, items), user="u", item="i", **options)
+        for limit in (None, 4) if rules.weighting is None else (None,):
+            rows = session.sql(counting(source, (text, text), rules, limit=limit)).collect()
+            if limit is not None:
+                expected = expected.truncate(3)
+            rows = rows[: None if limit is None else 3]
+            assert [row[0] for row in rows] == list(expected.labels)
+            assert [row[1] for row in rows] == expected.counts.tolist()
+    for name, dtype, values, shown in (
+        ("integer", "bigint", [-(2**63), 7], [-(2**63), 7]),
+        ("boolean", "boolean", [False, True], [False, True]),
+        ("float", "double", [-0.5, 0.0, -0.0, float("nan")], [None, -0.5, 0.0]),
+        ("bytes", "binary", [b"", b"a", b"\xff"], [b"", b"a", b"\xff"]),
+        ("date", "date", [date(1969, 12, 31), date(2024, 2, 29)], [-1, 19782]),
+        (
+            "timestamp with time zone",
+            "timestamp_ltz",
+            [datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=timezone.utc)],
+            [1],
+        ),
+    ):
+        session.createDataFrame([(1, value) for value in values], f"`user` int, item {dtype}") \
             .createOrReplaceTempView("events")  # fmt: skip
-        text = UNSEEN["text"]
-        source = source_of("spark", "events", "user", "item")
-        for rules, options in (
-            (Rules(), {}),
-            (
-                Rules(max_items_per_user=2, hash_key="it's", min_events=2),
-                {"max_items_per_user": 2, "hash_key": "it's", "min_events": 2},
-            ),
-            (Rules(weighting=(2, "l2"), nulls="drop"), {"soft_cap": 2, "nulls": "drop"}),
-            (Rules(weighting=(2, "l1")), {"soft_cap": 2, "norm": "l1"}),
-        ):
-            expected = dp.Histogram.from_events((users, items), user="u", item="i", **options)
-            for limit in (None, 4) if rules.weighting is None else (None,):
-                rows = spark.sql(counting(source, (text, text), rules, limit=limit)).collect()
-                if limit is not None:
-                    expected = expected.truncate(3)
-                rows = rows[: None if limit is None else 3]
-                assert [row[0] for row in rows] == list(expected.labels)
-                assert [row[1] for row in rows] == expected.counts.tolist()
-        for name, dtype, values, shown in (
-            ("integer", "bigint", [-(2**63), 7], [-(2**63), 7]),
-            ("boolean", "boolean", [False, True], [False, True]),
-            ("float", "double", [-0.5, 0.0, -0.0, float("nan")], [None, -0.5, 0.0]),
-            ("bytes", "binary", [b"", b"a", b"\xff"], [b"", b"a", b"\xff"]),
-            ("date", "date", [date(1969, 12, 31), date(2024, 2, 29)], [-1, 19782]),
-            (
-                "timestamp with time zone",
-                "timestamp",
-                [datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=timezone.utc)],
-                [1],
-            ),
-        ):
-            spark.createDataFrame([(1, value) for value in values], f"`user` int, item {dtype}") \
-                .createOrReplaceTempView("events")  # fmt: skip
-            kinds = (UNSEEN["integer"], UNSEEN[name])
-            rows = spark.sql(counting(source, kinds, Rules(max_items_per_user=9))).collect()
-            assert [bytes(row[0]) if name == "bytes" else row[0] for row in rows] == shown
-            assert [row[2] for row in rows] == [2 * (row[0] is None) for row in rows]
-    finally:
-        spark.stop()
+        kinds = (UNSEEN["integer"], UNSEEN[name])
+        rows = session.sql(counting(source, kinds, Rules(max_items_per_user=9))).collect()
+        assert [bytes(row[0]) if name == "bytes" else row[0] for row in rows] == shown
+        assert [row[2] for row in rows] == [2 * (row[0] is None) for row in rows]
 
 
 ROOT = Path(__file__).parents[1]
