@@ -23,6 +23,7 @@ from benchmarks import (
     bench_compare,
     bench_cut,
     bench_framework,
+    bench_groups,
     bench_joint,
     bench_mechanisms,
     bench_noise,
@@ -50,6 +51,7 @@ BENCHES = {
     "compare": bench_compare,
     "ranking": bench_ranking,
     "session": bench_session,
+    "groups": bench_groups,
     "weighted": bench_weighted,
     "utility": bench_utility,
 }
