@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import inspect
 import sys
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from dptopk.sources import labels, on_duckdb, on_spark
-from dptopk.sources.keys import Keyed, find, in_engine, integers, is_dask, no_labels
+from dptopk.sources.keys import Keyed, find, in_engine, integers, is_dask, named, no_labels
 from dptopk.sources.labels import Kind
 
 __all__ = ["ACCEPTED", "collected", "fetch", "keyed"]
@@ -26,8 +28,8 @@ ACCEPTED = (
 )
 
 
-def keyed(frame: Any, user: str, item: str) -> Keyed | None:
-    """Return the two columns of a table as keys; None for pandas objects of other kinds.
+def keyed(frame: Any, user: str, item: str, *by: str) -> Keyed | None:
+    """Return columns of a table as keys; None for pandas objects of other kinds.
 
     Those are Python values, of which pandas knows neither the kind nor an
     order: they are counted as plain Python is.
@@ -48,44 +50,52 @@ def keyed(frame: Any, user: str, item: str) -> Keyed | None:
         raise ImportError(
             "reading DataFrames needs narwhals: pip install 'dptopk[files]'"
         ) from None
-    native = nw.to_native(frame, pass_through=True)
+    native, columns = nw.to_native(frame, pass_through=True), (user, item, *by)
     if _is_dataset(native):
-        keyed(native.schema.empty_table(), user, item)  # what DuckDB might read as another type
-        return on_duckdb.of_dataset(native, user, item)
+        keyed(native.schema.empty_table(), *columns)  # what DuckDB might read as another type
+        return on_duckdb.of_dataset(native, *columns)
     if nw.dependencies.is_ibis_table(native):
         native = on_duckdb.of_ibis(native)
     if nw.dependencies.is_duckdb_relation(native):
-        return on_duckdb.of_relation(native, user, item)
+        return on_duckdb.of_relation(native, *columns)
     if nw.dependencies.is_pyspark_dataframe(native) or nw.dependencies.is_pyspark_connect_dataframe(
         native
     ):
-        return on_spark.of_frame(native, user, item)
+        return on_spark.of_frame(native, *columns)
     if is_dask(native):
         from dptopk.sources import on_dask  # it calls this for each of its parts
 
-        return on_dask.of_frame(native, user, item)
+        return on_dask.of_frame(native, *columns)
     names = _names_of(native)
     if names is not None:
-        find(names, user)
-        find(names, item)
+        for name in columns:
+            find(names, name)
         if nw.dependencies.is_pandas_dataframe(native):
-            native = in_engine(_decoded, native[[user, item]], (user, item))
-            if any(in_engine(_needs_python, native[name]) for name in (user, item)):
+            native = in_engine(_decoded, native[list(columns)], columns)
+            if any(in_engine(_needs_python, native[name]) for name in columns):
                 return None
         else:
-            native = in_engine(_decoded, native, (user, item))
+            native = in_engine(_decoded, native, columns)
     lazy = in_engine(_lazy, native)
     if lazy is None:
         hint = "; read files with dptopk.Histogram.from_files" if _is_path(frame) else ""
         raise TypeError(f"events must be {ACCEPTED}; got {type(frame).__name__}{hint}")
     schema = in_engine(lazy.collect_schema)
     if names is None:
-        find(list(schema), user)
-        find(list(schema), item)
-    of_user, of_item = (_kind_of(name, schema[name], native) for name in (user, item))
-    bad = _is_null(user, of_user).cast(nw.Int8) + 2 * _is_null(item, of_item).cast(nw.Int8)
-    keys = {"user": _key(user, of_user, schema), "item": _key(item, of_item, schema)}
-    return Keyed(lazy.select(**keys, bad=bad), (of_user, of_item))
+        for name in columns:
+            find(list(schema), name)
+    kinds = [_kind_of(name, schema[name], native) for name in columns]
+    no_user, no_item, *no_group = (
+        _is_null(name, kind) for name, kind in zip(columns, kinds, strict=True)
+    )
+    bad = no_user.cast(nw.Int8) + 2 * no_item.cast(nw.Int8)
+    if no_group:
+        bad = bad + 4 * reduce(or_, no_group).cast(nw.Int8)
+    keys = {
+        key: _key(name, kind, schema)
+        for key, name, kind in zip(named(len(columns)), columns, kinds, strict=True)
+    }
+    return Keyed.of(lazy.select(**keys, bad=bad), kinds)
 
 
 def fetch(query: Any) -> tuple[list[Any], ...]:
@@ -170,7 +180,7 @@ def _needs_python(series: Any) -> bool:
     return "\0" in text or not labels.is_unicode(text)
 
 
-def _decoded(native: Any, names: tuple[str, str]) -> Any:
+def _decoded(native: Any, names: tuple[str, ...]) -> Any:
     """Return a table of pandas or PyArrow with the values of dictionaries in their place.
 
     Categories sort by an order that may stem from the data, hash by code, and

@@ -1,4 +1,4 @@
-"""What every engine gives: two columns as keys of labels, and errors without data."""
+"""What every engine gives: some columns as keys of labels, and errors without data."""
 
 from __future__ import annotations
 
@@ -9,23 +9,58 @@ from dptopk.errors import SourceError
 from dptopk.sources import labels
 from dptopk.sources.labels import Kind
 
-__all__ = ["Keyed", "find", "in_engine", "integers", "is_dask", "no_column", "no_labels"]
+__all__ = [
+    "Keyed",
+    "codes",
+    "find",
+    "in_engine",
+    "integers",
+    "is_dask",
+    "named",
+    "no_column",
+    "no_labels",
+]
 
 
 class Keyed(NamedTuple):
-    """Two columns of keys, as a lazy query.
+    """Two columns of keys, and those of groups, as a lazy query.
 
     Attributes
     ----------
     query : narwhals.LazyFrame, or a Dask DataFrame
-        Columns `user`, `item`, and `bad`: 1 where the user is null, 2 where the
-        item is, 3 where both are, else 0.
+        Columns `user`, `item`, `by_1`, ... and `bad`: 1 where the user is null, plus 2
+        where the item is, plus 4 where a group is.
     kinds : (Kind or None, Kind or None)
         Of users and items; None for a column of nulls without a type.
+    by : tuple of Kind or None
+        Of the columns of groups.
     """
 
     query: Any
     kinds: tuple[Kind | None, Kind | None]
+    by: tuple[Kind | None, ...] = ()
+
+    @classmethod
+    def of(cls, query: Any, kinds: Sequence[Kind | None]) -> Keyed:
+        """Return it with all kinds in the order of the columns."""
+        of_user, of_item, *by = kinds
+        return cls(query, (of_user, of_item), tuple(by))
+
+
+def named(columns: int) -> list[str]:
+    """Return what the columns of keys are called.
+
+    Examples
+    --------
+    >>> named(4)
+    ['user', 'item', 'by_1', 'by_2']
+    """
+    return ["user", "item", *(f"by_{place}" for place in range(1, columns - 1))]
+
+
+def codes(columns: int) -> list[int]:
+    """Return what stands in `bad` for a null in each column."""
+    return [1, 2, *[4] * (columns - 2)]
 
 
 def is_dask(query: Any) -> bool:

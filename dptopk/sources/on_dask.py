@@ -12,24 +12,22 @@ from dptopk.sources.rules import Rules
 __all__ = ["counted", "of_frame", "rows"]
 
 
-def of_frame(frame: Any, user: str, item: str) -> Keyed:
-    """Return the two columns of a Dask DataFrame as keys."""
+def of_frame(frame: Any, *columns: str) -> Keyed:
+    """Return columns of a Dask DataFrame as keys."""
     names = list(frame.columns)
-    find(names, user)
-    find(names, item)
-    two = frame[[user, item]]
-    for name, dtype in two._meta.dtypes.items():
+    for name in columns:
+        find(names, name)
+    some = frame[list(columns)]
+    for name, dtype in some._meta.dtypes.items():
         if str(dtype) == "object" or getattr(dtype, "storage", None) == "python":
             # What the values are, their parts would have to agree on.
             raise no_labels(name, "object")
-        if hasattr(dtype, "categories") and not two[name].cat.known:
+        if hasattr(dtype, "categories") and not some[name].cat.known:
             raise no_labels(name, "category, of categories that are not known")
-    of_none = keyed(two._meta, user, item)
+    of_none = keyed(some._meta, *columns)
     assert of_none is not None
-    keys = in_engine(
-        lambda: two.map_partitions(_keys, user, item, meta=_keys(two._meta, user, item))
-    )
-    return Keyed(keys, of_none.kinds)
+    keys = in_engine(lambda: some.map_partitions(_keys, *columns, meta=_keys(some._meta, *columns)))
+    return of_none._replace(query=keys)
 
 
 def counted(events: Keyed, only: list[Any] | None, limit: int | None, rules: Rules) -> Any:
@@ -55,8 +53,8 @@ def rows(query: Any) -> tuple[list[Any], ...]:
     return tuple(done[name].to_list() for name in done.columns)
 
 
-def _keys(part: Any, user: str, item: str) -> Any:
-    of_part = keyed(part, user, item)
+def _keys(part: Any, *columns: str) -> Any:
+    of_part = keyed(part, *columns)
     assert of_part is not None
     return of_part.query.collect().to_native()
 

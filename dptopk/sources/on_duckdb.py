@@ -7,7 +7,7 @@ from typing import Any
 from dptopk.errors import SourceError
 from dptopk.sources import labels
 from dptopk.sources.bounds import DUCKDB, rank_sql
-from dptopk.sources.keys import Keyed, find, in_engine, integers, no_labels
+from dptopk.sources.keys import Keyed, codes, find, in_engine, integers, named, no_labels
 from dptopk.sources.labels import Kind
 from dptopk.sources.paths import literal
 
@@ -101,39 +101,39 @@ def of_ibis(table: Any) -> Any:
     return in_engine(relation)
 
 
-def of_dataset(dataset: Any, user: str, item: str) -> Keyed:
-    """Return the two columns of a PyArrow dataset, which DuckDB reads piece by piece."""
+def of_dataset(dataset: Any, *wanted: str) -> Keyed:
+    """Return columns of a PyArrow dataset, which DuckDB reads piece by piece."""
     from dptopk.sources.files import connect
 
     relation = in_engine(connect().from_arrow, dataset)
     # Two names that differ in case only DuckDB makes different.
-    return of_relation(relation, user, item, names=dataset.schema.names)
+    return of_relation(relation, *wanted, names=dataset.schema.names)
 
 
-def of_relation(relation: Any, user: str, item: str, *, names: list[str] | None = None) -> Keyed:
-    """Return the two columns of a relation as keys."""
+def of_relation(relation: Any, *wanted: str, names: list[str] | None = None) -> Keyed:
+    """Return columns of a relation as keys."""
     import narwhals as nw
 
     names = relation.columns if names is None else names
     types = [str(dtype) for dtype in relation.types]
     # By place: DuckDB's own look-up ignores case, and takes a name apart at its
     # dots and quotes.
-    places = [find(names, name) for name in (user, item)]
-    of_user, of_item = (
-        duckdb_kind(name, types[place]) for name, place in zip((user, item), places, strict=True)
-    )
-    columns = []
-    for place, kind in zip(places, (of_user, of_item), strict=True):
+    places = [find(names, name) for name in wanted]
+    kinds = [duckdb_kind(name, types[place]) for name, place in zip(wanted, places, strict=True)]
+    keys, nulls = [], {1: "false", 2: "false", 4: "false"}
+    for place, kind, as_key, code in zip(
+        places, kinds, named(len(wanted)), codes(len(wanted)), strict=True
+    ):
         form = "0" if kind is None else DUCKDB_KEYS.get(form_of(kind), "{}")
         key, column = form.format(f"#{place + 1}"), f"#{place + 1}"
         null = f"{column} IS NULL OR {key} IS NULL"
         if kind is not None and kind.name == "float":
             null += f" OR isnan({column})"
-        columns.append((key, f"({null})"))
-    (u, no_u), (i, no_i) = columns
-    bad = f"CAST({no_u} AS TINYINT) + 2 * CAST({no_i} AS TINYINT)"
-    query = in_engine(relation.project, f'{u} AS "user", {i} AS "item", {bad} AS "bad"')
-    return Keyed(nw.from_native(query).lazy(), (of_user, of_item))
+        keys.append(f'{key} AS "{as_key}"')
+        nulls[code] += f" OR {null}"
+    bad = " + ".join(f"{code} * CAST({null} AS TINYINT)" for code, null in nulls.items())
+    query = in_engine(relation.project, f'{", ".join(keys)}, {bad} AS "bad"')
+    return Keyed.of(nw.from_native(query).lazy(), kinds)
 
 
 def among(pairs: Any, only: list[Any]) -> Any:

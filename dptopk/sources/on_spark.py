@@ -6,7 +6,7 @@ from typing import Any
 
 from dptopk.sources import labels
 from dptopk.sources.bounds import SPARK, rank_sql
-from dptopk.sources.keys import Keyed, find, in_engine, integers, no_labels
+from dptopk.sources.keys import Keyed, codes, find, in_engine, integers, named, no_labels
 from dptopk.sources.labels import Kind
 
 __all__ = ["among", "of_frame", "ranked", "rows"]
@@ -37,20 +37,21 @@ _KEYS = {
 }
 
 
-def of_frame(frame: Any, user: str, item: str) -> Keyed:
-    """Return the two columns of a Spark DataFrame as keys."""
+def of_frame(frame: Any, *wanted: str) -> Keyed:
+    """Return columns of a Spark DataFrame as keys."""
     import narwhals as nw
 
     fields = in_engine(lambda: list(frame.schema.fields))
     names = [field.name for field in fields]
     # By place: Spark's own look-up ignores case, and takes a name apart at its dots.
-    places = [find(names, name) for name in (user, item)]
-    kinds = tuple(
-        _kind_of(name, fields[place].dataType)
-        for name, place in zip((user, item), places, strict=True)
-    )
-    columns = []
-    for place, kind in zip(places, kinds, strict=True):
+    places = [find(names, name) for name in wanted]
+    kinds = [
+        _kind_of(name, fields[place].dataType) for name, place in zip(wanted, places, strict=True)
+    ]
+    keys, nulls = [], {1: "FALSE", 2: "FALSE", 4: "FALSE"}
+    for place, kind, as_key, code in zip(
+        places, kinds, named(len(wanted)), codes(len(wanted)), strict=True
+    ):
         column = f"c{place}"
         if kind is None:
             key, null = "0", "TRUE"
@@ -60,14 +61,12 @@ def of_frame(frame: Any, user: str, item: str) -> Keyed:
             null += f" OR isnan({column})"
         if getattr(fields[place].dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY":
             key = f"{column} COLLATE UTF8_BINARY"  # or the rows decide how a label is shown
-        columns.append((key, null))
-    (u, no_u), (i, no_i) = columns
-    bad = f"CAST(({no_u}) AS TINYINT) + CAST(2 * CAST(({no_i}) AS TINYINT) AS TINYINT)"
+        keys.append(f"{key} AS `{as_key}`")
+        nulls[code] += f" OR {null}"
+    bad = " + ".join(f"{code} * CAST(({null}) AS TINYINT)" for code, null in nulls.items())
     renamed = in_engine(lambda: frame.toDF(*(f"c{place}" for place in range(len(names)))))
-    query = in_engine(
-        renamed.selectExpr, f"{u} AS `user`", f"{i} AS `item`", f"CAST({bad} AS TINYINT) AS `bad`"
-    )
-    return Keyed(nw.from_native(query).lazy(), (kinds[0], kinds[1]))
+    query = in_engine(renamed.selectExpr, *keys, f"CAST({bad} AS TINYINT) AS `bad`")
+    return Keyed.of(nw.from_native(query).lazy(), kinds)
 
 
 def _kind_of(name: str, dtype: Any) -> Kind | None:
