@@ -13,6 +13,8 @@ from dptopk.domain import bound_of_user, labels_at
 from dptopk.errors import UnknownDomainError
 from dptopk.histogram.one import INT64_MAX, Histogram, labels_of_data
 from dptopk.sources.columns import domain_of
+from dptopk.sources.grouped import CountedInGroups
+from dptopk.sources.groups import Groups
 
 __all__ = ["Histograms"]
 
@@ -136,7 +138,7 @@ class Histograms(Mapping[Any, Histogram]):
             values,
             places,
             labels=names,
-            groups=groups,
+            groups=_named(groups),
             max_groups_per_user=integer("max_groups_per_user", max_groups_per_user),
             max_items_per_user=_bound(max_items_per_user),
         )
@@ -147,7 +149,7 @@ class Histograms(Mapping[Any, Histogram]):
         offsets: np.ndarray,
         *,
         labels: Sequence[Any] | np.ndarray | None,
-        groups: Any,
+        groups: Sequence[Any] | None,
         max_groups_per_user: int | None,
         max_items_per_user: int | None = None,
         known_domain: bool = True,
@@ -158,10 +160,10 @@ class Histograms(Mapping[Any, Histogram]):
     ) -> Histograms:
         """Put each group's counts in order; they stand in item order."""
         number = offsets.size - 1
-        self._groups = range(number) if groups is None else domain_of(groups, "groups").labels
+        self._groups = range(number) if groups is None else groups
         if len(self._groups) != number:
             raise ValueError(f"groups must be as many as the counts have, {number}")
-        if not number:
+        if not number and max_groups_per_user is not None:
             raise ValueError("there must be at least one group")
         if values.size and values.min() < 0:
             raise ValueError("counts must not be negative")
@@ -246,7 +248,7 @@ class Histograms(Mapping[Any, Histogram]):
             np.concatenate(columns) if columns else np.empty(0, np.int64),
             np.cumsum([0, *(column.size for column in columns)]),
             labels=None if about.domain_labels is None else labels,
-            groups=list(histograms) if rows else None,
+            groups=_named(list(histograms)) if rows else None,
             max_groups_per_user=integer("max_groups_per_user", max_groups_per_user),
             max_items_per_user=about.max_items_per_user,
             known_domain=about.known_domain,
@@ -327,12 +329,30 @@ class Histograms(Mapping[Any, Histogram]):
             values,
             places,
             labels=names,
-            groups=groups,
+            groups=_named(groups),
             max_groups_per_user=integer("max_groups_per_user", max_groups_per_user),
             max_items_per_user=_bound(max_items_per_user),
             known_domain=False,
             next_counts=cut_off,
             k_bar=k_bar,
+        )
+
+    @classmethod
+    def counted(
+        cls, counted: CountedInGroups, groups: Groups, *, known_domain: bool, **known: Any
+    ) -> Histograms:
+        """Build from what `dptopk.sources.grouped` counted."""
+        return cls.__new__(cls)._set(
+            counted.counts,
+            counted.offsets,
+            labels=counted.labels,
+            groups=counted.groups,
+            max_groups_per_user=groups.most,
+            # Pairs with groups that were read off the data are themselves.
+            known_domain=known_domain and groups.domain is not None,
+            next_counts=counted.next_counts,
+            counted=True,
+            **known,
         )
 
     # ---- one group
@@ -524,6 +544,11 @@ class Histograms(Mapping[Any, Histogram]):
     # Arrays have no truth value: two are equal if they are the same.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+
+def _named(groups: Any) -> list[Any] | None:
+    """Return public groups, checked."""
+    return None if groups is None else domain_of(groups, "groups").labels
 
 
 def _bound(max_items_per_user: int | None) -> int | None:

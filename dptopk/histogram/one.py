@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from dptopk._validate import boolean, counts_array, integer, labels_array
 from dptopk.accounting.weights import ONE, checked_weighting
 from dptopk.domain import bound_of_user, checked_k_bar, labels_at
 from dptopk.errors import SourceError, UnknownDomainError
+
+if TYPE_CHECKING:
+    from dptopk.histogram.many import Histograms
+    from dptopk.sources.groups import Groups
 
 __all__ = [
     "Counts",
@@ -312,6 +317,7 @@ class Histogram:
             counted=like._counted,
         )
 
+    @overload
     @classmethod
     def from_events(
         cls,
@@ -328,8 +334,56 @@ class Histogram:
         min_events: int = 1,
         hash_key: str = "",
         bounded_by_nature: bool = False,
+        by: None = None,
         progress: bool | Callable[[], float] = False,
-    ) -> Histogram:
+    ) -> Histogram: ...
+
+    @overload
+    @classmethod
+    def from_events(
+        cls,
+        frame: Any,
+        *,
+        user: str,
+        item: str,
+        domain: Any = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
+        nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
+        by: str | Sequence[str],
+        groups: Any = None,
+        max_groups_per_user: int | None = None,
+        every: str | Sequence[Any] | None = None,
+        progress: bool | Callable[[], float] = False,
+    ) -> Histograms: ...
+
+    @classmethod
+    def from_events(
+        cls,
+        frame: Any,
+        *,
+        user: str,
+        item: str,
+        domain: Any = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
+        nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
+        by: str | Sequence[str] | None = None,
+        groups: Any = None,
+        max_groups_per_user: int | None = None,
+        every: str | Sequence[Any] | None = None,
+        progress: bool | Callable[[], float] = False,
+    ) -> Histogram | Histograms:
         """Count the distinct users of each item in a table of events.
 
         The work runs in the frame's own engine, lazily where it can; only
@@ -410,9 +464,14 @@ class Histogram:
         [2.707106590270996, 0.7071065902709961]
         """
         from dptopk.sources.frames import count_users
+        from dptopk.sources.grouped import count_in_groups
 
+        in_groups = _groups(by, groups, max_groups_per_user, every)
+        count: Any = count_users
+        if in_groups is not None:
+            count = partial(count_in_groups, groups=in_groups)
         return cls._counted_by(
-            lambda rules: count_users(
+            lambda rules: count(
                 frame,
                 user=user,
                 item=item,
@@ -430,6 +489,7 @@ class Histogram:
             min_events=min_events,
             hash_key=hash_key,
             bounded_by_nature=bounded_by_nature,
+            groups=in_groups,
         )
 
     @classmethod
@@ -539,14 +599,23 @@ class Histogram:
         soft_cap: int | None,
         norm: Norm,
         bounded_by_nature: bool,
+        groups: Groups | None = None,
         **rest: Any,
-    ) -> Histogram:
+    ) -> Any:
         """Build from what an engine counts by the rules that it is handed."""
         from dptopk.sources.rules import rules_of
 
         weighting = None if soft_cap is None else checked_weighting(soft_cap, norm)
         if weighting is not None and k_bar is not None:
             raise ValueError("k_bar goes with no soft cap: weighted needs all items")
+        if groups is not None:
+            if groups.domain is None and weighting is None:
+                raise TypeError(
+                    "by needs groups, fixed before the data is seen, and max_groups_per_user; or "
+                    "a soft_cap, for weighted, which finds groups too"
+                )
+            if known_domain and k_bar is not None:
+                raise ValueError("k_bar goes with no domain where there are groups")
         rules = rules_of(max_items_per_user=max_items_per_user, weighting=weighting, **rest)
         max_items_per_user = rules.max_items_per_user
         if boolean("bounded_by_nature", bounded_by_nature):
@@ -554,6 +623,17 @@ class Histogram:
                 raise ValueError("bounded_by_nature goes with max_items_per_user")
             rules = rules._replace(max_items_per_user=None)
         counted = count(rules)
+        if groups is not None:
+            from dptopk.histogram.many import Histograms
+
+            return Histograms.counted(
+                counted,
+                groups,
+                known_domain=known_domain,
+                k_bar=k_bar,
+                max_items_per_user=max_items_per_user,
+                weighting=weighting,
+            )
         if weighting is not None:
             h = cls.__new__(cls)._of_weights(
                 counted.counts,
@@ -601,6 +681,7 @@ class Histogram:
         h = h._prepare(counts, **known) if len(counts) else h._set(counts, **known)
         return h if k_bar is None else h.truncate(k_bar)
 
+    @overload
     @classmethod
     def from_files(
         cls,
@@ -620,8 +701,62 @@ class Histogram:
         min_events: int = 1,
         hash_key: str = "",
         bounded_by_nature: bool = False,
+        by: None = None,
         progress: bool = False,
-    ) -> Histogram:
+    ) -> Histogram: ...
+
+    @overload
+    @classmethod
+    def from_files(
+        cls,
+        paths: Paths,
+        *,
+        user: str | int,
+        item: str | int,
+        format: FileFormat | None = None,
+        header: bool = True,
+        delimiter: str | None = None,
+        domain: Any = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
+        nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
+        by: str | Sequence[str],
+        groups: Any = None,
+        max_groups_per_user: int | None = None,
+        every: str | Sequence[Any] | None = None,
+        progress: bool = False,
+    ) -> Histograms: ...
+
+    @classmethod
+    def from_files(
+        cls,
+        paths: Paths,
+        *,
+        user: str | int,
+        item: str | int,
+        format: FileFormat | None = None,
+        header: bool = True,
+        delimiter: str | None = None,
+        domain: Any = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
+        nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
+        by: str | Sequence[str] | None = None,
+        groups: Any = None,
+        max_groups_per_user: int | None = None,
+        every: str | Sequence[Any] | None = None,
+        progress: bool = False,
+    ) -> Histogram | Histograms:
         """Count the distinct users of each item in files of events.
 
         Parameters
@@ -670,21 +805,27 @@ class Histogram:
         """
         from dptopk.sources.files import connect, read_events
 
+        _groups(by, groups, max_groups_per_user, every)  # before a stream is read
+        columns = () if by is None else (by,) if isinstance(by, (str, int)) else tuple(by)
         connection = connect()
         events = read_events(
             paths,
             user=user,
             item=item,
+            by=columns,
             format=format,
             header=header,
             delimiter=delimiter,
             distinct=min_events == 1,
             connection=connection,
         )
+        more: Any = {"groups": groups, "max_groups_per_user": max_groups_per_user, "every": every}
         return cls.from_events(
             events,
             user=str(user),
             item=str(item),
+            by=None if by is None else list(map(str, columns)),
+            **more,
             domain=domain,
             k_bar=k_bar,
             max_items_per_user=max_items_per_user,
@@ -981,6 +1122,19 @@ def labels_of_data(labels: Any, n: int) -> Sequence[Any] | np.ndarray:
     if kind is None or any(key is None for key in keys):  # inside a tuple
         raise ValueError("labels must not contain None or NaN")
     return [kind.label(key) for key in keys]
+
+
+def _groups(by: Any, groups: Any, max_groups_per_user: Any, every: Any) -> Groups | None:
+    """Return in which groups to count, None for all events together."""
+    from dptopk.sources.groups import groups_of
+
+    more = {"groups": groups, "max_groups_per_user": max_groups_per_user, "every": every}
+    if by is not None:
+        return groups_of(by, **more)
+    for name, given in more.items():
+        if given is not None:
+            raise TypeError(f"{name} goes with by: the column that tells the group of a row")
+    return None
 
 
 #: What mechanisms pick from: users per item, or scores.

@@ -29,7 +29,9 @@ floats            as the integer where they are whole and below 1e16, else as Py
 tuples            their parts' texts, in round brackets, a comma after each
 ================  ==================================================================
 
-`kept` is the rule in plain Python. In SQL it is ``row_number() OVER (PARTITION BY user
+Where there are groups, of each user's groups those of least rank are kept, by the text of
+the user and that of the group, and then items by the texts of the user, the group and the
+item. `kept` is the rule in plain Python. In SQL it is ``row_number() OVER (PARTITION BY user
 ORDER BY rank, item) <= most`` over distinct pairs, `rank_sql` being the rank.
 """
 
@@ -44,7 +46,7 @@ from typing import Any, NamedTuple
 
 from dptopk.sources.labels import Kind
 
-__all__ = ["DUCKDB", "SPARK", "Words", "kept", "rank", "rank_sql", "salt", "text"]
+__all__ = ["DUCKDB", "SPARK", "Words", "kept", "rank", "rank_sql", "salt", "text", "text_sql"]
 
 _PER_SECOND = {"s": 6, "ms": 3, "us": 0}  # zeros that make microseconds of a unit
 
@@ -208,13 +210,13 @@ def rank_sql(
     >>> rank_sql(DUCKDB, (INTEGER, TEXT), "u", "i")
     "md5('d41d8cd98f00b204e9800998ecf8427e:' || CAST(u AS VARCHAR) || ':' || i)"
     """
-    texts = (_text_sql(words, kind, key) for kind, key in zip(kinds, (user, item), strict=True))
+    texts = (text_sql(words, kind, key) for kind, key in zip(kinds, (user, item), strict=True))
     whole = " || ':' || ".join(texts)
     return words.md5.format(f"'{salt(hash_key)}:' || {whole}")
 
 
-def _text_sql(words: Words, kind: Kind | None, key: str) -> str:
-    """Return the text of a key as an expression of SQL."""
+def text_sql(words: Words, kind: Kind | None, key: str) -> str:
+    """Return the text of a key as an expression of SQL; see `text`."""
     if kind is None:
         return "''"
     if kind.name in ("text", "uuid"):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from dptopk._validate import boolean, choice, integer
@@ -85,13 +86,14 @@ def read_events(
     *,
     user: str | int,
     item: str | int,
+    by: Sequence[str | int] = (),
     format: str | None = None,
     header: bool = True,
     delimiter: str | None = None,
     distinct: bool = True,
     connection: Any = None,
 ) -> Any:
-    """Open files of events as one relation of two columns.
+    """Open files of events as one relation of two columns, and those of groups.
 
     Parameters
     ----------
@@ -104,6 +106,8 @@ def read_events(
         Names of the columns, spelt exactly so; in a CSV or TSV their numbers,
         from 1, too. In text formats every label is text, as written. Parquet
         keeps its own types.
+    by : sequence of str or int
+        Further columns likewise.
     format : {"csv", "tsv", "parquet", "json"}, optional
         The format of all files, whatever their names are.
     header : bool, default True
@@ -120,7 +124,7 @@ def read_events(
     Returns
     -------
     duckdb.DuckDBPyRelation
-        Columns ``str(user)`` and ``str(item)``, for
+        Columns ``str(user)``, ``str(item)`` and those of `by`, for
         `dptopk.sources.frames.count_users`.
 
     Raises
@@ -137,7 +141,11 @@ def read_events(
     ImportError
         DuckDB is not installed.
     """
-    columns = (_checked_column("user", user), _checked_column("item", item))
+    columns = (
+        _checked_column("user", user),
+        _checked_column("item", item),
+        *(_checked_column("by", column) for column in by),
+    )
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise ValueError("delimiter must be one character, and no quote or line break")
     form = None if format is None else NAMED[choice("format", format, NAMED)]

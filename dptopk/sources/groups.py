@@ -36,11 +36,18 @@ class Listed(NamedTuple):
         Of each column those groups' keys; of periods the first key, and the first one past it.
     names : list of str
         What is hashed of each.
+    periods : bool
+        Whether there are two lists of keys for one column, which periods begin and end with.
     """
 
     places: list[int]
     keys: list[list[Any]]
     names: list[str]
+    periods: bool
+
+    def column(self, place: int) -> str:
+        """Return the name of the column of keys that a list of them is for."""
+        return "by_1" if self.periods else f"by_{place + 1}"
 
 
 class Groups(NamedTuple):
@@ -87,13 +94,14 @@ class Groups(NamedTuple):
                 self._parts(), [*kinds] * times, self.by * times, strict=True
             )
         ]
-        rows = list(zip(*columns, strict=True))
+        rows = [] if None in kinds else list(zip(*columns, strict=True))
         places = [place for place, row in enumerate(rows) if None not in row]
         names = [text(domain.kind, key) for key in domain.keys]
         return Listed(
             places,
             [[column[place] for place in places] for column in columns],
             [names[place] for place in places],
+            self.ends is not None,
         )
 
     def _parts(self) -> list[Domain]:

@@ -17,26 +17,26 @@ from dptopk.sources.keys import no_column
 
 __all__ = ["Columns", "Table", "first_record", "open_binary", "table_of"]
 
-Columns = tuple[str | int, str | int]  # names, or numbers from 1
+Columns = tuple[str | int, ...]  # names, or numbers from 1
 DELIMITERS = {"CSV": ",;\t|", "TSV": "\t"}
 _LONGEST = 1 << 20  # bytes of a header line
 
 
 class Table(NamedTuple):
-    """Where the two columns stand in a CSV.
+    """Where the columns stand in a CSV.
 
     Attributes
     ----------
     delimiter : str
     width : int
         How many columns there are.
-    places : (int, int)
-        Of users and items, from 0.
+    places : tuple of int
+        Of users, items and groups, from 0.
     """
 
     delimiter: str
     width: int
-    places: tuple[int, int]
+    places: tuple[int, ...]
 
 
 def open_binary(path: str) -> Any:
@@ -69,7 +69,7 @@ def table_of(
 ) -> Table:
     """Return where the columns stand, by the names in the header or by number.
 
-    The delimiter is the one given, or the one under which the header has both
+    The delimiter is the one given, or the one under which the header has all
     columns.
 
     Raises
@@ -94,12 +94,12 @@ def table_of(
     best: list[str] = []
     for candidate in candidates:
         names = _first(text, candidate, source)
-        # The delimiter that finds one of the two columns tells which is missing.
+        # The delimiter that finds most of the columns tells which is missing.
         if _found(names, columns) >= _found(best, columns):
             best = names
-        if _found(names, columns) == 2:
+        if _found(names, columns) == len(columns):
             places = tuple(_place(names, column, source) for column in columns)
-            return Table(candidate, len(names), (places[0], places[1]))
+            return Table(candidate, len(names), places)
     for column in columns:
         _place(best, column, source)
     raise AssertionError("one of the columns is missing")
@@ -122,7 +122,7 @@ def _found(names: list[str], columns: Columns) -> int:
 
 def _place(names: list[str], column: str | int, source: str) -> int:
     if isinstance(column, int):
-        return _by_number((column, column), len(names), source)[0]
+        return _by_number((column,), len(names), source)[0]
     if names.count(column) > 1:
         raise SourceError(f"{source}: two columns are named {column!r}; rename one of them")
     if column not in names:
@@ -130,7 +130,7 @@ def _place(names: list[str], column: str | int, source: str) -> int:
     return names.index(column)
 
 
-def _by_number(columns: Columns, width: int, source: str) -> tuple[int, int]:
+def _by_number(columns: Columns, width: int, source: str) -> tuple[int, ...]:
     places = []
     for column in columns:
         if not isinstance(column, int):
@@ -138,4 +138,4 @@ def _by_number(columns: Columns, width: int, source: str) -> tuple[int, int]:
         if width and column > width:
             raise SourceError(f"{source}: no column {column}; there are {width}")
         places.append(column - 1)
-    return places[0], places[1]
+    return tuple(places)

@@ -9,7 +9,7 @@ from dptopk.sources.keys import Keyed, find, in_engine, no_labels
 from dptopk.sources.queries import pairs_of, top
 from dptopk.sources.rules import Rules
 
-__all__ = ["counted", "of_frame", "rows"]
+__all__ = ["counted", "distinct", "of_frame", "rows"]
 
 
 def of_frame(frame: Any, *columns: str) -> Keyed:
@@ -45,6 +45,12 @@ def counted(events: Keyed, only: list[Any] | None, limit: int | None, rules: Rul
     by_item = parts.shuffle(on="item", shuffle_method=method)
     tops = by_item.map_partitions(_top, limit, meta=parts._meta)
     return tops.repartition(npartitions=1).map_partitions(_top, limit, meta=parts._meta)
+
+
+def distinct(events: Keyed, *, all_rows: bool) -> Any:
+    """Return the distinct rows of keys, or all of them, as one pandas table."""
+    keys = events.query
+    return (keys if all_rows else keys.map_partitions(_distinct, meta=keys._meta)).compute()
 
 
 def rows(query: Any) -> tuple[list[Any], ...]:

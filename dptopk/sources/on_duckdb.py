@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from dptopk.errors import SourceError
 from dptopk.sources import labels
@@ -11,17 +12,22 @@ from dptopk.sources.keys import Keyed, codes, find, in_engine, integers, named, 
 from dptopk.sources.labels import Kind
 from dptopk.sources.paths import literal
 
+if TYPE_CHECKING:
+    from dptopk.sources.groups import Listed
+
 __all__ = [
     "DUCKDB_KEYS",
     "among",
     "duckdb_kind",
     "form_of",
+    "in_groups",
     "listed",
     "of_dataset",
     "of_ibis",
     "of_relation",
     "ranked",
     "rows",
+    "with_column",
 ]
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
@@ -142,20 +148,49 @@ def among(pairs: Any, only: list[Any]) -> Any:
 
 
 def listed(keys: list[Any], dtype: Any) -> str:
-    """Return DuckDB's query of these keys: one text, split and cast.
+    """Return DuckDB's query of these keys."""
+    return f"SELECT {_unnested(keys, dtype)}" if keys else "SELECT NULL WHERE false"
+
+
+def _unnested(keys: list[Any], dtype: Any) -> str:
+    """Return these keys as a column: one text, split and cast.
 
     As so many literals they would take minutes to plan, and a list of large
     integers would be one of doubles.
     """
-    if not keys:
-        return "SELECT NULL WHERE false"
     texts = list(map(_text, keys))
     number = 0
     while any(f"\x1e{number}\x1f" in text for text in texts):
         number += 1
     separator = f"\x1e{number}\x1f"  # no end of it begins another
     whole = literal(separator.join(texts)).replace("\0", "' || chr(0) || '")
-    return f"SELECT CAST(unnest(string_split({whole}, '{separator}')) AS {dtype})"
+    return f"CAST(unnest(string_split({whole}, '{separator}')) AS {dtype})"
+
+
+def in_groups(events: Any, listed: Listed, condition: str) -> Any:
+    """Return the rows of listed groups, and those with nulls, with `group` and `name`."""
+    if not listed.places:
+        return events.project('*, -1 AS "group", \'\' AS "name"').filter('"bad" > 0')
+    types = dict(zip(events.columns, events.types, strict=True))
+    columns = [
+        f"{_unnested(keys, types[listed.column(place)])} AS k{place}"
+        for place, keys in enumerate(listed.keys)
+    ]
+    columns.append(f"{_unnested(listed.places, 'INTEGER')} AS place")
+    columns.append(f"{_unnested(listed.names, 'VARCHAR')} AS name")
+    view = f"dptopk_{uuid4().hex}"  # a relation reads it when it is run
+    return events.query(
+        view,
+        f'SELECT "user", "item", "bad", coalesce(place, -1) AS "group", '
+        f"coalesce(name, '') AS \"name\" FROM {view} "
+        f"LEFT JOIN (SELECT {', '.join(columns)}) AS listed ON {condition} "
+        'WHERE place IS NOT NULL OR "bad" > 0',
+    )
+
+
+def with_column(rows: Any, expression: str) -> Any:
+    """Add a column that is said in SQL."""
+    return rows.project(f"*, {expression}")
 
 
 def _text(key: Any) -> str:

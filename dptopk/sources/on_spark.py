@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dptopk.sources import labels
 from dptopk.sources.bounds import SPARK, rank_sql
 from dptopk.sources.keys import Keyed, codes, find, in_engine, integers, named, no_labels
 from dptopk.sources.labels import Kind
 
-__all__ = ["among", "of_frame", "ranked", "rows"]
+if TYPE_CHECKING:
+    from dptopk.sources.groups import Listed
+
+__all__ = ["among", "in_groups", "of_frame", "ranked", "rows", "with_column"]
 
 _KINDS = {
     "string": labels.TEXT,
@@ -89,6 +92,33 @@ def among(pairs: Any, only: list[Any]) -> Any:
     wanted = pairs.sparkSession.createDataFrame([(key,) for key in only], form)
     kept = pairs.join(F.broadcast(wanted), pairs["item"] == wanted["wanted"], "left")
     return kept.filter("wanted IS NOT NULL OR `bad` > 0").drop("wanted")
+
+
+def in_groups(events: Any, listed: Listed, condition: str) -> Any:
+    """Return the rows of listed groups, and those with nulls, with `group` and `name`."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import IntegerType, StringType, StructField, StructType
+
+    fields = [
+        StructField(f"k{place}", events.schema[listed.column(place)].dataType)
+        for place in range(len(listed.keys))
+    ]
+    fields += [StructField("place", IntegerType()), StructField("name", StringType())]
+    rows = list(zip(*listed.keys, listed.places, listed.names, strict=True))
+    table = events.sparkSession.createDataFrame(rows, StructType(fields))
+    joined = events.join(F.broadcast(table), F.expr(condition), "left")
+    return joined.filter("place IS NOT NULL OR `bad` > 0").selectExpr(
+        "`user`",
+        "`item`",
+        "`bad`",
+        "coalesce(place, -1) AS `group`",
+        "coalesce(name, '') AS `name`",
+    )
+
+
+def with_column(rows: Any, expression: str) -> Any:
+    """Add a column that is said in SQL."""
+    return rows.selectExpr("*", expression)
 
 
 def ranked(pairs: Any, kinds: tuple[Kind | None, Kind | None], hash_key: str) -> Any:

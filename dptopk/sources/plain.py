@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from dptopk.sources.labels import Column
 from dptopk.sources.rules import Rules
 from dptopk.sources.weighting import sum_weights
 
-__all__ = ["NULLS", "count_columns", "is_plain", "two_columns"]
+__all__ = ["NULLS", "count_columns", "is_plain", "some_columns", "two_columns"]
 
 
 def is_plain(frame: object) -> bool:
@@ -43,11 +43,17 @@ def two_columns(frame: Any, user: str, item: str) -> tuple[Column, Column]:
         A missing column, columns of unequal length, rows that are not pairs,
         or labels that are not allowed.
     """
-    users, items = _sides(frame, user, item) if is_plain(frame) else (frame[user], frame[item])
-    first, second = column(user, users), column(item, items)
-    if len(first.keys) != len(second.keys):
-        raise SourceError("the user and item columns differ in length")
+    first, second = some_columns(frame, user, item)
     return first, second
+
+
+def some_columns(frame: Any, *names: str) -> list[Column]:
+    """Return columns as `two_columns` does: the user's, the item's, and those of groups."""
+    sides = _sides(frame, *names) if is_plain(frame) else [frame[name] for name in names]
+    columns = [column(name, side) for name, side in zip(names, sides, strict=True)]
+    if len({len(each.keys) for each in columns}) > 1:
+        raise SourceError("the user and item columns differ in length")
+    return columns
 
 
 def count_columns(
@@ -104,24 +110,26 @@ def count_columns(
 NULLS = "drop or fill them first, or leave such rows out: nulls='drop', or --drop-nulls"
 
 
-def _sides(frame: Any, user: str, item: str) -> tuple[Any, Any]:
-    """Return the users and the items as two columns of any kind."""
+def _sides(frame: Any, *names: str) -> Sequence[Any]:
+    """Return the users, the items and groups as columns of any kind."""
     if isinstance(frame, np.ndarray) and frame.dtype.names is not None:
         frame = {name: frame[name] for name in frame.dtype.names}
     if isinstance(frame, Mapping):
-        for name in (user, item):
+        for name in names:
             if name not in frame:
-                names = list(frame)
+                there = list(frame)
                 raise SourceError(
-                    f"{no_column(name, names)}; columns: {', '.join(map(repr, names))}"
+                    f"{no_column(name, there)}; columns: {', '.join(map(repr, there))}"
                 )
-        return frame[user], frame[item]
+        return [frame[name] for name in names]
+    n, groups = len(names), ", then by" if len(names) > 2 else ""
     if isinstance(frame, np.ndarray):
-        if frame.ndim != 2 or frame.shape[1] != 2:
-            raise SourceError("an array of events must have shape (n, 2): user, item")
-        return frame[:, 0], frame[:, 1]
-    if isinstance(frame, tuple) and len(frame) == 2 and all(map(is_column, frame)):
+        if frame.ndim != 2 or frame.shape[1] != n:
+            raise SourceError(f"an array of events must have shape (n, {n}): user, item{groups}")
+        return [frame[:, place] for place in range(n)]
+    if isinstance(frame, tuple) and len(frame) == n and all(map(is_column, frame)):
         return frame
-    if not all(isinstance(row, (tuple, list)) and len(row) == 2 for row in frame):
-        raise SourceError("a list of events must hold (user, item) pairs")
-    return [row[0] for row in frame], [row[1] for row in frame]
+    if not all(isinstance(row, (tuple, list)) and len(row) == n for row in frame):
+        rows = "(user, item) pairs" if n == 2 else f"rows of {n}: user, item{groups}"
+        raise SourceError(f"a list of events must hold {rows}")
+    return [[row[place] for row in frame] for place in range(n)]

@@ -16,7 +16,7 @@ from dptopk.sources.labels import is_unicode
 from dptopk.sources.rules import Rules
 from dptopk.sources.weighting import with_weights
 
-__all__ = ["counts_of", "pairs_of", "top"]
+__all__ = ["counts_of", "enough_rows", "pairs_of", "top", "wanted_rows"]
 
 
 def counts_of(events: Keyed, only: list[Any] | None, limit: int | None, rules: Rules) -> Any:
@@ -45,17 +45,7 @@ def pairs_of(events: Keyed, only: list[Any] | None, rules: Rules) -> Any:
     """
     import narwhals as nw
 
-    pairs = events.query
-    if rules.nulls == "drop":
-        pairs = pairs.filter(nw.col("bad") == 0)
-    if only is not None:
-        pairs = _among(pairs, only)
-    if rules.min_events > 1:
-        pairs = pairs.group_by("user", "item", "bad").agg(nw.len().alias("rows"))
-        enough = (nw.col("rows") >= rules.min_events) | (nw.col("bad") > 0)
-        pairs = pairs.filter(enough).drop("rows")
-    else:
-        pairs = _distinct(pairs)
+    pairs = enough_rows(wanted_rows(events.query, only, rules), rules)
     if rules.max_items_per_user is not None:
         nth = nw.col("item").cum_count().over("user", order_by=["rank", "item"])
         enough = (nw.col("nth") <= rules.max_items_per_user) | (nw.col("bad") > 0)
@@ -64,6 +54,26 @@ def pairs_of(events: Keyed, only: list[Any] | None, rules: Rules) -> Any:
     if rules.weighting is not None:
         pairs = with_weights(pairs, *rules.weighting)
     return pairs
+
+
+def wanted_rows(rows: Any, only: list[Any] | None, rules: Rules) -> Any:
+    """Return the rows of some items, without nulls if these are to be left out."""
+    import narwhals as nw
+
+    if rules.nulls == "drop":
+        rows = rows.filter(nw.col("bad") == 0)
+    return rows if only is None else _among(rows, only)
+
+
+def enough_rows(rows: Any, rules: Rules) -> Any:
+    """Return each row once, if it is there often enough."""
+    import narwhals as nw
+
+    if rules.min_events == 1:
+        return _distinct(rows)
+    rows = rows.group_by(*rows.collect_schema().names()).agg(nw.len().alias("rows"))
+    enough = (nw.col("rows") >= rules.min_events) | (nw.col("bad") > 0)
+    return rows.filter(enough).drop("rows")
 
 
 def top(pairs: Any, limit: int | None, *, weighed: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""How each format of files becomes two columns: a table function of DuckDB and its options."""
+"""How each format of files becomes some columns: a table function of DuckDB and its options."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class Reader(NamedTuple):
         A table function of DuckDB, or the name of a table that holds a stream.
     options : str
         Its further arguments.
-    types : (str, str)
-        DuckDB's types of the two columns.
-    values : (str, str)
+    types : tuple of str
+        DuckDB's types of the columns.
+    values : tuple of str
         SQL for their values.
     """
 
     function: str
     options: str
-    types: tuple[str, str]
-    values: tuple[str, str]
+    types: tuple[str, ...]
+    values: tuple[str, ...]
 
     def select(self, paths: list[str], names: list[str]) -> str:
-        """Return the query of the two columns of some files, under these names."""
+        """Return the query of the columns of some files, under these names."""
         columns = ", ".join(
             f"{value} AS {name}" for value, name in zip(self.values, names, strict=True)
         )
@@ -61,7 +61,8 @@ class Reader(NamedTuple):
         return f"{self.function}([{files}]{self.options})"
 
 
-TEXT = ("VARCHAR", "VARCHAR")
+def _texts(how: How) -> tuple[str, ...]:
+    return ("VARCHAR",) * len(how.columns)
 
 
 def of_file(con: Any, path: str, form: str | None, how: How) -> Reader | None:
@@ -87,7 +88,8 @@ def of_file(con: Any, path: str, form: str | None, how: How) -> Reader | None:
     if not record and not how.header:
         return None
     table = table_of(record, path, form=form, **how._asdict())
-    return Reader("read_csv", packing + _csv_options(table, how.header), TEXT, _csv_values(table))
+    options = packing + _csv_options(table, how.header)
+    return Reader("read_csv", options, _texts(how), _csv_values(table))
 
 
 def _record(path: str) -> bytes:
@@ -113,9 +115,8 @@ def _csv_options(table: Table, header: bool) -> str:
     )
 
 
-def _csv_values(table: Table) -> tuple[str, str]:
-    users, items = table.places
-    return f"c{users}", f"c{items}"
+def _csv_values(table: Table) -> tuple[str, ...]:
+    return tuple(f"c{place}" for place in table.places)
 
 
 def parquet_columns(con: Any, path: str) -> list[str] | None:
@@ -157,7 +158,7 @@ def _of_parquet(con: Any, path: str, how: How) -> Reader:
         )
         if fine and _duckdb_major() < 2:
             raise SourceError(f"{path}: nanoseconds with a time zone need DuckDB 2")
-    return Reader("read_parquet", options, types, values)  # type: ignore[arg-type]
+    return Reader("read_parquet", options, types, values)
 
 
 def _json_options(columns: Columns) -> str:
@@ -165,14 +166,13 @@ def _json_options(columns: Columns) -> str:
     return f", format = 'auto', records = true, columns = {{{typed}}}"
 
 
-def _json_values(columns: Columns) -> tuple[str, str]:
+def _json_values(columns: Columns) -> tuple[str, ...]:
     """Return SQL for labels as text; one object can be written in many ways."""
-    users, items = (
+    return tuple(
         f"CASE WHEN json_type({name}) IN ('OBJECT', 'ARRAY') THEN error('nested') "
         f"ELSE {name} ->> '$' END"
         for name in (quoted(str(column)) for column in columns)
     )
-    return users, items
 
 
 def _of_json(con: Any, path: str, how: How, packing: str) -> Reader | None:
@@ -180,7 +180,7 @@ def _of_json(con: Any, path: str, how: How, packing: str) -> Reader | None:
         return None
     _check_names(how, path)
     ours = packing + _json_options(how.columns)
-    reader = Reader("read_json", ours, TEXT, _json_values(how.columns))
+    reader = Reader("read_json", ours, _texts(how), _json_values(how.columns))
     objects = f"read_json_objects([{literal(glob.escape(path))}], format = 'auto'{packing})"
     names = [
         row[0]
@@ -222,20 +222,22 @@ def of_stream(
     function, options, values, first = source
     name = f"dptopk_stream_{number}"
     with fed(stream, first, path) as pipe:
-        rows = f"SELECT {'DISTINCT ' * distinct}{values[0]} AS u, {values[1]} AS i FROM"
+        names = tuple(f"k{place}" for place in range(len(values)))
+        columns = ", ".join(f"{value} AS {key}" for value, key in zip(values, names, strict=True))
+        rows = f"SELECT {'DISTINCT ' * distinct}{columns} FROM"
         query = f"CREATE TEMP TABLE {name} AS {rows} {function}({literal(pipe)}{options})"
         if interruptible(lambda: rows_of(con, query)) is None:
             raise SourceError(f"{path}: not readable as {form}: malformed or not UTF-8")
     if form == "JSON":
-        query = f"SELECT count(*), count(u), count(i) FROM {name}"
-        ((some, users, items),) = con.execute(query).fetchall()
-        for column, there in zip(how.columns, (users, items), strict=True):
+        counts = ", ".join(f"count({key})" for key in names)
+        ((some, *of_columns),) = con.execute(f"SELECT count(*), {counts} FROM {name}").fetchall()
+        for column, there in zip(how.columns, of_columns, strict=True):
             if some and not there:
                 raise SourceError(f"{path}: {no_column(str(column), [])}")
-    return Reader(name, "", TEXT, ("u", "i"))
+    return Reader(name, "", _texts(how), names)
 
 
-Source = tuple[str, str, tuple[str, str], bytes]  # function, options, values, first bytes
+Source = tuple[str, str, tuple[str, ...], bytes]  # function, options, values, first bytes
 
 
 def _json_stream(path: str, how: How) -> Source:
