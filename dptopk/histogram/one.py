@@ -431,12 +431,32 @@ class Histogram:
             Whether you vouch that no user has more than `max_items_per_user`
             items in any data there may be, as nobody has two countries of
             birth. Nothing is cut then.
+        by : str or list of str, optional
+            The column, or columns, that tell the group of a row: a histogram of each
+            group comes, all at one price. `max_items_per_user` and `k_bar` then hold in
+            each group; but with a soft cap a user's items are those in all groups.
+        groups : sequence, or Release
+            All groups there may be, fixed before the data was seen and of the column's
+            kind; tuples for several columns. Rows of others are ignored, before any
+            bound; groups that nobody is in have no items. Or the release in which they
+            were found. Without it, `soft_cap` must be given: only `weighted` takes
+            groups that were read off the data.
+        max_groups_per_user : int
+            Bound each user to this many groups: those with the smallest hash of
+            (user, group), whatever others do. It is what the price depends on; 1
+            where each user belongs to one group.
+        every : str or list, optional
+            Where the column tells a time, and groups are periods: "1h", "1d", "1w",
+            "1mo" or a multiple, `groups` being where each period begins; or a list of
+            boundaries, each period being from one to the next. Days, weeks and months
+            are those of the clock in the zone of a datetime.
         progress : bool or callable, default False
             Show progress on stderr. A callable gives the percentage done.
 
         Returns
         -------
         Histogram
+            Or Histograms, with `by`.
 
         Raises
         ------
@@ -462,6 +482,10 @@ class Histogram:
         Histogram(n_items=3, known domain)
         >>> dp.Histogram.from_events(events, user="who", item="what", soft_cap=1).weights.tolist()
         [2.707106590270996, 0.7071065902709961]
+        >>> events["where"] = ["FR", "DE", "FR", "FR", "DE"]
+        >>> dp.Histogram.from_events(events, user="who", item="what", by="where",
+        ...                          groups=["DE", "FR", "IT"], max_groups_per_user=1)
+        Histograms(3 groups, max_groups_per_user=1, unknown domain)
         """
         from dptopk.sources.frames import count_users
         from dptopk.sources.grouped import count_in_groups
@@ -725,7 +749,7 @@ class Histogram:
         min_events: int = 1,
         hash_key: str = "",
         bounded_by_nature: bool = False,
-        by: str | Sequence[str],
+        by: str | int | Sequence[str | int],
         groups: Any = None,
         max_groups_per_user: int | None = None,
         every: str | Sequence[Any] | None = None,
@@ -751,7 +775,7 @@ class Histogram:
         min_events: int = 1,
         hash_key: str = "",
         bounded_by_nature: bool = False,
-        by: str | Sequence[str] | None = None,
+        by: str | int | Sequence[str | int] | None = None,
         groups: Any = None,
         max_groups_per_user: int | None = None,
         every: str | Sequence[Any] | None = None,
@@ -781,6 +805,8 @@ class Histogram:
         min_events, hash_key, bounded_by_nature, progress
             As in `from_events`. Labels of text formats are text, as written;
             Parquet keeps its types.
+        by, groups, max_groups_per_user, every
+            As in `from_events`; `by` may be numbers of columns, too.
 
         Returns
         -------
@@ -805,8 +831,9 @@ class Histogram:
         """
         from dptopk.sources.files import connect, read_events
 
-        _groups(by, groups, max_groups_per_user, every)  # before a stream is read
         columns = () if by is None else (by,) if isinstance(by, (str, int)) else tuple(by)
+        named = None if by is None else list(map(str, columns))
+        _groups(named, groups, max_groups_per_user, every)  # before a stream is read
         connection = connect()
         events = read_events(
             paths,
@@ -824,7 +851,7 @@ class Histogram:
             events,
             user=str(user),
             item=str(item),
-            by=None if by is None else list(map(str, columns)),
+            by=named,
             **more,
             domain=domain,
             k_bar=k_bar,
