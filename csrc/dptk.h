@@ -344,57 +344,88 @@ int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double sc
 
 /* ---- paths.c: lattice paths under a staircase ---------------------------- */
 
+/* A number as the sum of two doubles, and n of them: low is NULL in plain doubles. */
+typedef struct dptk_wide {
+    double high, low;
+} dptk_wide;
+
+typedef struct dptk_series {
+    double *high, *low;
+    size_t n;
+} dptk_series;
+
 /* A stair: `placed` numbers must be placed below `height`; theta tilts what is
- * placed since the stair before; `lost` bounds what underflow took from each
- * entry of its row. */
+ * placed since the stair before. Of the row below it, entries first, ..., last are
+ * kept; no entry has lost more than `lost`, their relative errors are those of so
+ * many roundings, and the step to it scaled them by 2^exponent. */
 typedef struct dptk_stair {
     int64_t height;
     size_t placed;
-    double theta, lost;
+    double theta;
+    size_t first, last;
+    double lost, roundings;
+    int64_t exponent;
 } dptk_stair;
 
-/* The logarithm of the number of integer sequences 0 <= x_1 <= ... <= x_k with
- * x_i <= bound[i], and an absolute error bound.
+/* A staircase whose paths are counted. The number of paths is count 2^-exponent
+ * over the product of theta, one factor for each number that a stair places; error is
+ * the relative error of count. */
+typedef struct dptk_staircase {
+    dptk_stair *stair; /* from the lowest up */
+    size_t stairs;
+    dptk_wide count;
+    int64_t exponent;
+    double error;
+    dptk_series part; /* see dptk_paths_parts */
+    /* private to paths.c */
+    size_t k, stride, at;
+    int precision, pairs, rows, depth;
+    dptk_series weight;
+    double *row;
+} dptk_staircase;
+
+/* How well a number is to be known: to 2^-19 of it, as well as doubles can (1e-9 at
+ * k = 20,000), or as pairs of doubles can (1e-22). */
+enum { DPTK_ROUGH = 0, DPTK_PLAIN = 1, DPTK_PAIRS = 2 };
+
+/* Counts the integer sequences 0 <= x_1 <= ... <= x_k with x_i <= bound[i].
  *
  *   bound      k integers, not falling, 0 <= bound[i] < 2^52
  *   k          at least 1
- *   rows       1: scratch + (k + 1) (s + 1) will be the row below stair s, from placed on,
- *              as the next stair takes it: tilted, times a factor of its own
- *   scratch    dptk_paths_scratch(k, rows) doubles
- *   stair      out: the stairs from the lowest up; room for k
- *   stairs     out: how many there are
- *   log_count  out: the logarithm
- *   error      out: its error bound
+ *   precision  DPTK_ROUGH, DPTK_PLAIN or DPTK_PAIRS
+ *   rows       1: dptk_paths_parts will be called
+ *   scratch    dptk_paths_scratch(k, precision, rows) doubles; most remain untouched
+ *   staircase  out; it points into the scratch
  *
  * Equivalent, for each distinct height of bound + 1, g above the one before:
  *   F = [sum(F[i] * comb(g + j - i - 1, j - i) for i in range(j + 1)) for j in range(k + 1)],
- *   F[j] = 0 for j < placed; at the end log(F[k])
- * Returns DPTK_UNDECIDED if doubles can't tell (k beyond about 1,000).
- * Cost: at most k^3 / 6 multiplications. */
-size_t dptk_paths_scratch(size_t k, int rows);
-int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_stair *stair,
-               size_t *stairs, double *log_count, double *error);
+ *   F[j] = 0 for j < placed; at the end F[k]
+ * Returns DPTK_UNDECIDED if doubles can't tell; no staircase of 20,000 is known to.
+ * Cost: some 100 k^1.5 multiplications. */
+size_t dptk_paths_scratch(size_t k, int precision, int rows);
+int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, double *scratch,
+               dptk_staircase *staircase);
 
-/* t[m] = C(g + m - 1, m) theta^m 2^-exponent for m < n: the weight of a stair of
- * height g that takes m numbers. Relative error 3 m 2^-53.
- *
- *   t         out: n weights
- *   n         at least 1
- *   g         the height, at least 1
- *   theta     the tilt, in (0, 1)
- *   exponent  out: of two
- *
- * Returns their sum. */
-double dptk_stair_weights(double *t, size_t n, int64_t g, double theta, int *exponent);
+/* The logarithm of that number, and an absolute error bound. */
+void dptk_paths_log(const dptk_staircase *staircase, double *log_count, double *error);
 
-/* The number of those sequences modulo a prime p.
+/* Of the paths that have placed `taken` numbers below stair s > 0, how many have
+ * placed i of them below the stair before: staircase->part[i - first] to scale, for
+ * first <= i < first + n. Their relative error is at most `error`, and of other i
+ * there are fewer than that. Stairs are asked for from the top down. */
+int dptk_paths_parts(dptk_staircase *staircase, size_t s, size_t taken, size_t *first, size_t *n,
+                     double *error);
+
+/* ---- paths_mod.c: the same modulo a prime ---------------------------------- */
+
+/* The number of those sequences modulo p.
  *
  *   bound, k  as for dptk_paths
- *   p         2^53 < p < 2^61, k < p
+ *   p         2^53 < p < 2^61 a prime, k < p
  *   scratch   dptk_paths_mod_scratch(k) words
  *   residue   out
  *
- * Cost: at most k^3 / 6 products of 64 bits. */
+ * Cost: 2 k^2 products of 64 bits. */
 size_t dptk_paths_mod_scratch(size_t k);
 void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
                     uint64_t *residue);

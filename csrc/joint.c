@@ -32,7 +32,6 @@ typedef struct joint {
     int sequence;
     int64_t *bound, *other; /* k each */
     int64_t *taken;         /* by a subset; none for sequences */
-    dptk_stair *stair;      /* k */
     double *paths;
 } joint;
 
@@ -74,12 +73,16 @@ static void bounds(const joint *j, double tau, int64_t *bound)
 }
 
 /* Logarithm of the number of sets or sequences within these bounds. */
-static int count(const joint *j, const int64_t *bound, double *log_count, double *error)
+static int count(const joint *j, const int64_t *bound, int precision, double *log_count,
+                 double *error)
 {
-    size_t stairs;
     double sum = 0.0;
-    if (!j->sequence)
-        return dptk_paths(bound, j->k, 0, j->paths, j->stair, &stairs, log_count, error);
+    if (!j->sequence) {
+        dptk_staircase c;
+        const int status = dptk_paths(bound, j->k, precision, 0, j->paths, &c);
+        if (status == DPTK_OK) dptk_paths_log(&c, log_count, error);
+        return status;
+    }
     for (size_t i = 0; i < j->k; i++) sum += log((double)(bound[i] + 1 - (int64_t)i));
     *log_count = sum;
     *error = (LOG_ERROR + 0x1p-52 * (double)j->k) * sum;
@@ -93,7 +96,7 @@ static int count_within(const joint *j, double tau, double *log_count)
     double error;
     int status;
     bounds(j, tau, j->bound);
-    status = count(j, j->bound, log_count, &error);
+    status = count(j, j->bound, DPTK_ROUGH, log_count, &error);
     if (status == DPTK_OK) *log_count += error;
     return status;
 }
@@ -163,11 +166,15 @@ static int splits(const joint *j, const dptk_joint_block *b)
     return exact || b->start + b->width < 0x1p+53;
 }
 
+/* The mean of exp(-x t), t in [0, 1], for x >= 0. */
+static double mean_exp(double x) { return x > 0x1p-20 ? -expm1(-x) / x : 1.0; }
+
 /* What a block covers, as if log N rose in a straight line, over its envelope. */
-static double cover(const dptk_joint_block *b)
+static double cover(const joint *j, const dptk_joint_block *b)
 {
-    const double rise = b->log_high - b->log_low;
-    return rise > 0x1p-20 ? -expm1(-rise) / rise : 1.0;
+    const double rise = b->log_high - b->log_low, fall = b->width / j->scale;
+    if (!(rise > 0x1p-20 && fall < INFINITY)) return 1.0;
+    return exp(-fmin(rise, fall)) * mean_exp(fabs(rise - fall)) / mean_exp(fall);
 }
 
 /* The block whose envelope exceeds what it covers most; n if to draw from the
@@ -182,7 +189,7 @@ static size_t loosest(const joint *j, const dptk_joint_block *block, size_t n)
     }
     for (size_t i = 0; i < n; i++) {
         const double size = exp(block[i].log_high + log_mass(j, &block[i]) - top);
-        const double part = cover(&block[i]);
+        const double part = cover(j, &block[i]);
         envelope += size;
         covered += size * part;
         if (size * (1.0 - part) > worst && splits(j, &block[i])) {
@@ -199,15 +206,14 @@ static joint joint_of(const dptk_groups *groups, size_t k, double scale, int seq
     joint j = {.groups = groups, .k = k, .scale = scale, .sequence = sequence};
     j.bound = scratch;
     j.other = scratch + k;
-    j.stair = (dptk_stair *)(void *)(scratch + 2 * k);
-    j.paths = (double *)(void *)(scratch + 6 * k);
-    j.taken = scratch + 6 * k + dptk_paths_scratch(k, 1);
+    j.taken = scratch + 2 * k;
+    if (!sequence) j.paths = (double *)(void *)(j.taken + dptk_subset_scratch(k));
     return j;
 }
 
 size_t dptk_joint_scratch(size_t k, int sequence)
 {
-    return 6 * k + (sequence ? 0 : dptk_paths_scratch(k, 1) + dptk_subset_scratch(k));
+    return 2 * k + (sequence ? 0 : dptk_subset_scratch(k) + dptk_paths_scratch(k, DPTK_PLAIN, 1));
 }
 
 /* A power of two past x, which is known to 2^-52. */
@@ -322,67 +328,68 @@ static int draw_tau(const joint *j, dptk_rng *rng, const dptk_joint_block *block
             bounds(j, b->start, j->bound);
         else
             status = place(j, rng, b, error_factor);
-        if (status == DPTK_OK) status = count(j, j->bound, &log_count, &error);
         if (status == DPTK_OK) status = next_word(rng, &word);
         if (status != DPTK_OK) return status;
         /* Accepted with probability exp(-price): envelope over density, in logs. */
-        price = log_unit - 52.0 * LN_2 + log((double)b->weight) - log_mass(j, b) - log_count;
         e = exponential(word, &word_error);
-        error +=
-            word_error + 0x1p-42
-            + 0x1p-48
-                  * (fabs(log_unit) + fabs(log_mass(j, b)) + b->start / j->scale + fabs(log_count));
-        error *= error_factor;
-        if (e - price > error) return DPTK_OK;
-        if (!(price - e > error)) return DPTK_UNDECIDED;
+        for (int precision = DPTK_ROUGH; precision <= DPTK_PLAIN; precision++) {
+            status = count(j, j->bound, precision, &log_count, &error);
+            if (status != DPTK_OK) return status;
+            price = log_unit - 52.0 * LN_2 + log((double)b->weight) - log_mass(j, b) - log_count;
+            error += word_error + 0x1p-42
+                   + 0x1p-48
+                         * (fabs(log_unit) + fabs(log_mass(j, b)) + b->start / j->scale
+                            + fabs(log_count));
+            error *= error_factor;
+            if (e - price > error) return DPTK_OK;
+            if (price - e > error) break;
+            if (precision == DPTK_PLAIN) return DPTK_UNDECIDED;
+        }
     }
 }
 
 /* ---- the set, or the sequence, under a staircase ------------------------------ */
 
-/* How many of `taken` numbers were placed below the stair's foot: i with a
- * chance proportional to row[i] t[taken - i]. */
-static int share(dptk_rng *rng, const double *row, const double *t, size_t from, size_t taken,
-                 double error, size_t *below)
+/* i with a chance proportional to part[i] < n, each known but for `error` of it. */
+static int share(dptk_rng *rng, const double *part, size_t n, double error, double error_factor,
+                 size_t *i)
 {
-    double sum = 0.0, so_far = 0.0, target;
+    double sum = 0.0, so_far = 0.0, target, rounding;
     uint64_t word;
     int status;
-    for (size_t i = from; i <= taken; i++) sum += row[i] * t[taken - i];
+    for (size_t at = 0; at < n; at++) sum += part[at];
     status = next_word(rng, &word);
     if (status != DPTK_OK) return status;
     target = (double)word * 0x1p-64 * sum;
-    error = (error + 0x1p-51) * sum;
-    for (size_t i = from; i < taken; i++) {
-        so_far += row[i] * t[taken - i];
-        if (target < so_far - error) {
-            *below = i;
-            return DPTK_OK;
-        }
-        if (!(target > so_far + error)) return DPTK_UNDECIDED;
+    /* Parts that were left out, at both ends, are far less than the roundings. */
+    rounding = error_factor * ((double)n + 4.0) * 0x1p-52 * sum;
+    if (!(target > rounding)) return DPTK_UNDECIDED;
+    for (*i = 0; *i < n; ++*i) {
+        double slack;
+        so_far += part[*i];
+        /* A share c = a / (a + b) moves by at most 2 error c (1 - c) as a and b do; the
+         * sums took n roundings, their quotient and the target some more. */
+        slack = error_factor * 2.1 * error * so_far * fabs(1.0 - so_far / sum) + rounding;
+        if (target < so_far - slack) return DPTK_OK;
+        if (!(target > so_far + slack)) return DPTK_UNDECIDED;
     }
-    *below = taken;
-    return DPTK_OK;
+    return DPTK_UNDECIDED;
 }
 
 static int draw_set(const joint *j, dptk_rng *rng, double error_factor, int64_t *rank)
 {
-    double log_count, error;
-    double *t = j->paths;
-    size_t stairs, taken = j->k;
-    int status = dptk_paths(j->bound, j->k, 1, j->paths, j->stair, &stairs, &log_count, &error);
-    error *= 4.0 * error_factor; /* a share and the sum, and more than their relative errors */
-    while (status == DPTK_OK && taken > 0) {
-        const dptk_stair *stair = &j->stair[--stairs];
-        const int64_t foot = stairs ? stair[-1].height : 0;
-        const size_t from = stairs ? stair[-1].placed : 0;
-        const double *row = j->paths + (j->k + 1) * stairs, *above = row + (j->k + 1);
-        size_t below = 0;
-        int exponent;
-        if (stairs) {
-            if (!(stair->lost <= 0x1p-60 * above[taken])) return DPTK_UNDECIDED;
-            dptk_stair_weights(t, taken - from + 1, stair->height - foot, stair->theta, &exponent);
-            status = share(rng, row, t, from, taken, error, &below);
+    dptk_staircase c;
+    size_t taken = j->k;
+    int status = dptk_paths(j->bound, j->k, DPTK_PLAIN, 1, j->paths, &c);
+    for (size_t s = c.stairs; status == DPTK_OK && taken > 0; s--) {
+        const dptk_stair *stair = &c.stair[s - 1];
+        const int64_t foot = s > 1 ? stair[-1].height : 0;
+        size_t below = 0, first, n, i;
+        double error;
+        if (s > 1) {
+            status = dptk_paths_parts(&c, s - 1, taken, &first, &n, &error);
+            if (status == DPTK_OK) status = share(rng, c.part.high, n, error, error_factor, &i);
+            if (status == DPTK_OK) below = first + i;
         }
         if (status == DPTK_OK && below < taken)
             status = dptk_subset(rng, foot + (int64_t)below,

@@ -116,14 +116,36 @@ cdef extern from "dptk.h" nogil:
                          int64_t *left, int64_t *item)
 
     # ---- paths.c
-    size_t dptk_paths_scratch(size_t k, int rows)
-    int dptk_paths(const int64_t *bound, size_t k, int rows, double *scratch, dptk_stair *stair,
-                   size_t *stairs, double *log_count, double *error)
+    ctypedef struct dptk_wide:
+        double high
+        double low
+    ctypedef struct dptk_series:
+        double *high
+        double *low
     ctypedef struct dptk_stair:
-        pass
+        int64_t height
+        size_t placed
+        double theta
+        size_t first
+        size_t last
+    ctypedef struct dptk_staircase:
+        dptk_stair *stair
+        size_t stairs
+        dptk_wide count
+        int64_t exponent
+        double error
+        dptk_series part
+    size_t dptk_paths_scratch(size_t k, int precision, int rows)
+    int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, double *scratch,
+                   dptk_staircase *staircase) nogil
+    void dptk_paths_log(const dptk_staircase *staircase, double *log_count, double *error)
+    int dptk_paths_parts(dptk_staircase *staircase, size_t s, size_t taken, size_t *first,
+                         size_t *n, double *error) nogil
+
+    # ---- paths_mod.c
     size_t dptk_paths_mod_scratch(size_t k)
     void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
-                        uint64_t *residue)
+                        uint64_t *residue) nogil
 
     # ---- joint.c
     ctypedef struct dptk_groups:

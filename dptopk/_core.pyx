@@ -939,14 +939,64 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
 # ---- paths.c
 
 
-def paths(const int64_t[::1] bound):
-    """(logarithm of the number of paths, its error bound), or None if undecided."""
-    cdef size_t k = bound.shape[0], stairs
-    cdef double[::1] scratch = np.empty(dptk_paths_scratch(k, 0) + 4 * k)
-    cdef double log_count, error
-    cdef int status = dptk_paths(&bound[0], k, 0, &scratch[4 * k],
-                                 <dptk_stair *>&scratch[0], &stairs, &log_count, &error)
-    return None if status == DPTK_UNDECIDED else (log_count, error)
+PRECISIONS = ("rough", "plain", "pairs")
+
+
+cdef class Staircase:
+    """The paths under a staircase, counted.
+
+    bound : k integers, not falling, in [0, 2^52)
+    precision : one of PRECISIONS
+    """
+
+    cdef dptk_staircase c
+    cdef int64_t *scratch
+    cdef int status
+
+    def __cinit__(self, const int64_t[::1] bound, precision="plain", bint rows=False):
+        cdef size_t k = bound.shape[0]
+        cdef int to = PRECISIONS.index(precision)
+        self.scratch = scratch_words(dptk_paths_scratch(k, to, rows))
+        with nogil:
+            self.status = dptk_paths(&bound[0], k, to, rows, <double *>self.scratch, &self.c)
+
+    def __dealloc__(self):
+        free(self.scratch)
+
+    def log(self):
+        """(logarithm of the number of paths, its error bound), or None if undecided."""
+        cdef double log_count, error
+        if self.status != DPTK_OK:
+            return None
+        dptk_paths_log(&self.c, &log_count, &error)
+        return log_count, error
+
+    def count(self):
+        """(high, low, exponent, relative error) of dptk_staircase, or None if undecided."""
+        if self.status != DPTK_OK:
+            return None
+        return self.c.count.high, self.c.count.low, self.c.exponent, self.c.error
+
+    def stairs(self):
+        """[(height, placed, theta, first, last), ...] from the lowest up."""
+        cdef size_t s
+        return [(self.c.stair[s].height, self.c.stair[s].placed, self.c.stair[s].theta,
+                 self.c.stair[s].first, self.c.stair[s].last) for s in range(self.c.stairs)]
+
+    def parts(self, size_t s, size_t taken):
+        """(first, [part, ...], [its low half, ...], error) of dptk_paths_parts, or None."""
+        cdef size_t first, n, i
+        cdef double error
+        cdef int status
+        with nogil:
+            status = dptk_paths_parts(&self.c, s, taken, &first, &n, &error)
+        if status != DPTK_OK:
+            return None
+        low = [self.c.part.low[i] for i in range(n)] if self.c.part.low else [0.0] * n
+        return first, [self.c.part.high[i] for i in range(n)], low, error
+
+
+# ---- paths_mod.c
 
 
 def paths_mod(const int64_t[::1] bound, uint64_t prime):

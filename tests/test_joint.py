@@ -12,6 +12,7 @@ from dptopk import SeededRng, _core
 from dptopk.mechanisms import _groups
 from dptopk.mechanisms import joint as module
 from dptopk.reference import joint as exact
+from dptopk.reference import paths as module_of_paths
 from dptopk.reference.race import Tape
 from dptopk.rng import TapeRng
 from dptopk.verification.sampling import chi_square
@@ -238,6 +239,80 @@ def test_widened_bounds_replay_exactly(real, monkeypatch):
         monkeypatch.setattr(_core, "error_factor", 1.0)
         assert len(replays) >= before
     assert len(replays) > 50
+
+
+class Blind(_core.Staircase):
+    """Pairs of doubles that can't tell."""
+
+    def count(self):
+        return None
+
+    def parts(self, s, taken):
+        return None
+
+
+def test_doubles_pairs_and_integers_draw_alike(level, monkeypatch):
+    """The same words, decided in three ways: the same ranks."""
+    rng = np.random.default_rng(9)
+    integers = []
+    exactly = module_of_paths.count
+    monkeypatch.setattr(
+        module_of_paths, "count", lambda bound: integers.append(1) or exactly(bound)
+    )
+    for seed in range(40):
+        d = int(rng.integers(30, 200))
+        k = int(rng.integers(2, 30))
+        counts = np.sort((1e3 / rng.uniform(0.01, 1, size=d)).astype(np.int64))
+        words = np.random.default_rng(seed).integers(0, 2**64, size=4096, dtype=np.uint64)
+
+        def draw(counts=counts, k=k, words=words):
+            return dp.joint(counts, k=k, epsilon=0.05, rng=TapeRng(words)).items
+
+        with monkeypatch.context() as changed:
+            by_doubles = draw()
+            changed.setattr(_core, "error_factor", 2.0**45)
+            by_pairs = draw()
+            assert not integers
+            changed.setattr(_core, "Staircase", Blind)
+            by_integers = draw()
+            assert integers
+        integers.clear()
+        assert by_doubles == by_pairs == by_integers
+
+
+@pytest.mark.parametrize("k", [300, 1500])
+def test_replays_of_larger_sets(k, level, monkeypatch):
+    """As many stairs as items, none of them in integers."""
+    monkeypatch.setattr(module_of_paths, "count", None)
+    monkeypatch.setattr(module_of_paths, "rows", None)
+    counts = (1e7 / np.arange(1, 20_001)).astype(np.int64)
+    draws = []
+    for factor in (1.0, 2.0**45):
+        monkeypatch.setattr(_core, "error_factor", factor)
+        draws.append(dp.joint(counts, k=k, epsilon=5.0, rng=SeededRng(k)).items)
+    assert draws[0] == draws[1]
+
+
+@pytest.mark.slow
+def test_the_largest_sets():
+    counts = (1e7 / np.arange(1, 10**5 + 1)).astype(np.int64)
+    release = dp.joint(counts, k=module.MOST, epsilon=1e3)
+    assert len(set(release.items)) == module.MOST
+    with pytest.raises(ValueError, match="k must be at most 20,000 for a set, got 20001"):
+        dp.joint(counts, k=module.MOST + 1, epsilon=1.0)
+    assert len(dp.joint(counts, k=module.MOST + 1, epsilon=1.0, output="sequence").items) == 20_001
+
+
+def test_a_word_that_no_part_owns_for_sure():
+    """All bits 0, or all 1: beyond all parts that are kept, for what doubles know."""
+    counts = (1e4 / np.arange(1, 101)).astype(np.int64)
+    for word in (0, 2**64 - 1):
+        words = np.random.default_rng(1).integers(0, 2**64, size=4096, dtype=np.uint64)
+        plain = TapeRng(words)
+        first = dp.joint(counts, k=20, epsilon=0.01, rng=plain).items
+        words[3] = word
+        changed = dp.joint(counts, k=20, epsilon=0.01, rng=TapeRng(words)).items
+        assert len(set(first)) == len(set(changed)) == 20
 
 
 def test_envelopes_cover():

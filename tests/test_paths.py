@@ -1,4 +1,4 @@
-"""Path counts: doubles within their bound of the exact ones, residues equal to them."""
+"""Path counts: doubles and pairs within their bounds of the exact ones, residues equal to them."""
 
 import math
 
@@ -9,15 +9,29 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dptopk import _core
-from dptopk.reference.paths import bits, count, primes, rows
+from dptopk.reference.interval import Interval
+from dptopk.reference.paths import Paths, bits, count, primes, rows
 
 
-def error_of(bound):
+def staircase(bound, *options, **named):
+    return _core.Staircase(np.asarray(bound, np.int64), *options, **named)
+
+
+def error_of(bound, precision, log_exact=None):
     """Error of the logarithm over its bound; the exact count is that of the residues."""
-    found = _core.paths(np.asarray(bound, np.int64))
-    assert found is not None
+    found = staircase(bound, precision)
+    log_count, error = found.log()
     with mpmath.workdps(60):
-        return float(abs(mpmath.log(count(bound)) - mpmath.mpf(found[0]))) / found[1]
+        exact = mpmath.log(count(bound)) if log_exact is None else log_exact
+        if precision != "pairs":
+            return float(abs(exact - mpmath.mpf(log_count))) / error
+        high, low, exponent, error = found.count()
+        log_count = mpmath.log(mpmath.mpf(high) + mpmath.mpf(low)) - exponent * mpmath.log(2)
+        before = 0
+        for _, placed, theta, _, _ in found.stairs():
+            log_count -= (placed - before) * mpmath.log(mpmath.mpf(theta))
+            before = placed
+        return float(abs(exact - log_count)) / error
 
 
 HEIGHTS = st.one_of(
@@ -73,7 +87,7 @@ def test_the_count_fits_its_bits(bound):
 def test_the_kernel_is_not_asked_how_many_residues_it_takes(monkeypatch):
     bound = [3 * i * i for i in range(30)]
     expected = rows(bound)[-1].ways[30]
-    monkeypatch.setattr(_core, "paths", lambda bound: (0.0, 0.0))
+    monkeypatch.setattr(_core, "Staircase", None)
     assert count(bound) == expected
 
 
@@ -88,58 +102,148 @@ def test_counting_on_a_grid():
         assert count(bound) == sum(ways)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(staircases(120))
-def test_doubles_keep_their_bound(bound):
-    assert error_of(bound) <= 1
+@pytest.mark.parametrize("precision", _core.PRECISIONS)
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(bound=staircases(120))
+def test_counts_keep_their_bounds(precision, bound):
+    assert error_of(bound, precision) <= 1
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(staircases(400))
-def test_doubles_keep_their_bound_at_larger_k(bound):
-    assert error_of(bound) <= 1
+@pytest.mark.parametrize("precision", _core.PRECISIONS)
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(bound=staircases(400))
+def test_counts_keep_their_bounds_at_larger_k(precision, bound):
+    assert error_of(bound, precision) <= 1
 
 
-@pytest.mark.parametrize("shape", ["flat", "orders", "even"])
-def test_doubles_at_k_1000(shape):
-    k = 1000
+def closed_form(shape, k):
+    """A staircase of k numbers, and the logarithm of the number of its paths (call with mpmath)."""
     if shape == "flat":
-        bound = [10**6] * k
-    elif shape == "even":
-        bound = list(range(k))
-    else:
-        bound = np.sort(10 ** np.random.default_rng(1).uniform(0, 6, size=k)).astype(int).tolist()
-    if shape == "orders":  # residues alone would take some seconds each
-        modulus = next(primes())
-        assert _core.paths_mod(np.array(bound), modulus) < modulus
-        assert _core.paths(np.array(bound)) is not None
-    else:
-        exact = math.comb(10**6 + k, k) if shape == "flat" else math.comb(2 * k, k) // (k + 1)
-        found = _core.paths(np.array(bound, np.int64))
+        return [10**6] * k, log_comb(10**6 + k, k)
+    if shape == "steep":  # many numbers to a unit: climbed, not multiplied
+        return [k // 50] * k, log_comb(k // 50 + k, k)
+    a = {"line": 1, "slope 7": 7, "slope 40": 40}[shape]  # Fuss and Catalan
+    return [a * i for i in range(k)], log_comb((a + 1) * k, k) - mpmath.log(a * k + 1)
+
+
+def log_comb(n, k):
+    return mpmath.loggamma(n + 1) - mpmath.loggamma(k + 1) - mpmath.loggamma(n - k + 1)
+
+
+SHAPES = ["flat", "steep", "line", "slope 7", "slope 40"]
+
+
+@pytest.mark.parametrize("precision", _core.PRECISIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_closed_forms(shape, precision):
+    for k in (300, 2000):
         with mpmath.workdps(60):
-            assert abs(mpmath.log(exact) - mpmath.mpf(found[0])) <= found[1]
-        assert _core.paths_mod(np.array(bound, np.int64), next(primes())) == exact % next(primes())
+            bound, log_exact = closed_form(shape, k)
+            assert error_of(bound, precision, log_exact) <= 1
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
-@given(staircases(1000))
-def test_doubles_decide_up_to_k_1000(bound):
-    assert _core.paths(np.array(bound, np.int64)) is not None
+def test_residues_of_closed_forms():
+    assert count([10**6] * 300) == math.comb(10**6 + 300, 300)
+    assert count(list(range(1000))) == math.comb(2000, 1000) // 1001
 
 
-def test_the_bound_is_no_wider_than_need_be():
-    """A bound that is a million times too wide would pass all of the above."""
-    for k in (1, 10, 100, 400):
-        log_count, error = _core.paths(np.full(k, 1000))
-        assert error < 1e-15 * (k * k + 100 * k + 10 * log_count)
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_closed_forms_at_the_limit(shape):
+    with mpmath.workdps(60):
+        bound, log_exact = closed_form(shape, 20_000)
+        assert error_of(bound, "plain", log_exact) <= 1
+        assert error_of(bound, "rough", log_exact) <= 1
 
 
-def test_levels_round_alike(level):
-    bound = np.sort(np.random.default_rng(3).integers(0, 10**5, size=97))
-    _core.simd_set(0)
-    portable = _core.paths(bound)
-    _core.simd_set(level)
-    assert _core.paths(bound) == portable
+@pytest.mark.full
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pairs_of_closed_forms_at_the_limit(shape):
+    with mpmath.workdps(60):
+        bound, log_exact = closed_form(shape, 20_000)
+        assert error_of(bound, "pairs", log_exact) <= 1
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(staircases(2000))
+def test_doubles_decide_up_to_k_2000(bound):
+    assert staircase(bound).log() is not None
+
+
+@pytest.mark.full
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(staircases(20_000))
+def test_doubles_decide_up_to_the_limit(bound):
+    assert staircase(bound).log() is not None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log_top", [13, 36])
+def test_where_paths_are_the_least_likely_to_keep_under_their_stairs(log_top):
+    """Stairs that grow by orders of magnitude: rows must reach down 900 bits."""
+    bound = np.exp(np.linspace(0, log_top, 20_000)).astype(np.int64).tolist()
+    assert staircase(bound).log()[1] < 1e-8
+
+
+def test_bounds_are_no_wider_than_need_be():
+    """Bounds that are a million times too wide would pass all of the above."""
+    for k in (1, 10, 100, 400, 20_000):
+        log_count, error = staircase(np.full(k, 1000)).log()
+        assert error < 1e-15 * (100 * k + 10 * log_count)
+        assert staircase(np.full(k, 1000), "pairs").count()[3] < 1e-25 * k
+    bound = 10 * np.arange(1000)
+    assert staircase(bound).log()[1] < 2e-11
+    assert staircase(bound, "rough").log()[1] < 2e-5
+    assert staircase(bound, "pairs").count()[3] < 1e-23
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(staircases(60))
+def test_parts(bound):
+    """Where numbers are placed: by doubles, by pairs and by integers, from the top down."""
+    paths, plain, taken = Paths(bound), staircase(bound, "plain", rows=True), len(bound)
+    for s in range(len(paths.heights) - 2, 0, -1):
+        first, exact, slack = paths.parts(s, taken, exact=True)
+        assert slack == 0
+        total = sum(exact)
+        for counted in (plain, paths._pairs):
+            start, highs, lows, error = counted.parts(s, taken)
+            with mpmath.workdps(50):
+                parts = [mpmath.mpf(x) + mpmath.mpf(y) for x, y in zip(highs, lows, strict=True)]
+                whole, at = sum(parts), dict(enumerate(parts, start))
+                for i, part in enumerate(exact, first):
+                    share = mpmath.mpf(part) / total
+                    assert abs(at.get(i, 0) / whole - share) <= 2.1 * error * share + error
+        start, parts, slack = paths.parts(s, taken)
+        known, so_far = dict(enumerate(parts, start)), 0
+        for i in range(first, taken + 1):
+            so_far += known.get(i, 0)
+            true = sum(exact[: i - first + 1]) * sum(parts)
+            assert abs(true - so_far * total) <= 2 * slack * total
+        taken = max(first, taken - 1)
+
+
+def test_the_logarithm_for_a_replay():
+    for bound in ([0], [3, 3, 10], [i * i for i in range(80)]):
+        exact = Interval.exact(count(bound), 200).log()
+        near = Paths(bound).log(160)
+        assert not near.above(exact)
+        assert not exact.above(near)
+        width = mpmath.mpf(near.ends[1]) - mpmath.mpf(near.ends[0])
+        assert width < 1e-20
+        same = Paths(bound).log(160, exact=True)
+        assert not same.above(exact)
+        assert not exact.above(same)
+
+
+@pytest.mark.parametrize("precision", _core.PRECISIONS)
+def test_levels_round_alike(level, precision):
+    rng = np.random.default_rng(3)
+    for bound in (np.sort(rng.integers(0, 10**5, size=97)), 9 * np.arange(500)):
+        _core.simd_set(0)
+        portable = staircase(bound, precision).count()
+        _core.simd_set(level)
+        assert staircase(bound, precision).count() == portable
 
 
 def test_primes():

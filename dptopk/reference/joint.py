@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ import numpy.typing as npt
 from mpmath import libmp
 
 from dptopk.reference.interval import Interval
-from dptopk.reference.paths import count, rows
+from dptopk.reference.paths import Paths, count
 from dptopk.reference.race import Exponential, Tape
 from dptopk.reference.subset import subset
 
@@ -29,6 +29,7 @@ __all__ = ["Block", "envelope", "law", "naive_sample", "paper_law", "sample", "s
 
 Score = int | float
 Outcome = tuple[int, ...]
+Logarithm = Callable[[int, int], Interval]  # of a number, by precision and level
 
 
 # ---- the law, by brute force
@@ -278,9 +279,24 @@ def sample(
             bound = staircase(values, ends, k=k, tau=Fraction(block.start), output=output)
         else:
             bound = _place(tape, block, values, ends, k=k, scale=scale, output=output)
-        within = outcomes_within(bound, output)
-        if _accepted(tape, block, within, scale=scale, log_unit=log_unit):
-            return _set_under(tape, bound) if output == "set" else _sequence_under(tape, bound)
+        if output == "set":
+            paths = Paths(bound)
+            if _accepted(tape, block, _log_sets(paths), scale=scale, log_unit=log_unit):
+                return _set_under(tape, paths)
+        else:
+            log = _log_sequences(bound)
+            if _accepted(tape, block, log, scale=scale, log_unit=log_unit):
+                return _sequence_under(tape, bound)
+
+
+def _log_sets(paths: Paths) -> Logarithm:
+    # A level past what pairs of doubles hold: once in 2^60 draws or so.
+    return lambda precision, level: paths.log(precision, exact=level > 2)
+
+
+def _log_sequences(bound: Sequence[int]) -> Logarithm:
+    within = outcomes_within(bound, "sequence")
+    return lambda precision, level: Interval.exact(within, precision).log()
 
 
 def _place(
@@ -321,7 +337,9 @@ def _within(block: Block, e: Interval, scale: float) -> tuple[Fraction, Fraction
     return Fraction(block.start) + low - laps, Fraction(block.start) + high - laps
 
 
-def _accepted(tape: Tape, block: Block, within: int, *, scale: float, log_unit: float) -> bool:
+def _accepted(
+    tape: Tape, block: Block, log_within: Logarithm, *, scale: float, log_unit: float
+) -> bool:
     """Accept with the density over the envelope: if an exponential is above its logarithm."""
     variate, level = Exponential(tape), 1
     while True:
@@ -336,7 +354,7 @@ def _accepted(tape: Tape, block: Block, within: int, *, scale: float, log_unit: 
             past = (-number(Fraction(block.width) / Fraction(scale))).exp()
             log_mass = log_mass + (number(1) - past).log()
         price = number(log_unit) - number(52) * number(2).log() + number(block.weight).log()
-        price = price - log_mass - number(within).log()
+        price = price - log_mass - log_within(precision, level)
         if e.above(price):
             return True
         if price.above(e):
@@ -344,42 +362,53 @@ def _accepted(tape: Tape, block: Block, within: int, *, scale: float, log_unit: 
         level += 1
 
 
-def _set_under(tape: Tape, bound: Sequence[int]) -> list[int]:
+def _set_under(tape: Tape, paths: Paths) -> list[int]:
     """Draw a uniform set: how many ranks come from each stair, from the top down."""
-    k = len(bound)
-    stairs = rows(bound)
+    k = len(paths.bound)
     ranks, taken = [0] * k, k
-    for s in range(len(stairs) - 1, -1, -1):
+    for s in range(len(paths.heights) - 2, -1, -1):
         if taken == 0:
             break
-        stair = stairs[s]
-        foot, placed, ways = (0, 0, None) if s == 0 else stairs[s - 1]
-        gap, below = stair.height - foot, 0
-        if ways is not None:
-            parts = [
-                ways[i] * math.comb(gap + taken - i - 1, taken - i)
-                for i in range(placed, taken + 1)
-            ]
-            below = placed + _share(tape, parts)
+        foot, height = paths.heights[s : s + 2]
+        below = _share(tape, paths, s, taken) if s else 0
         if below < taken:
-            first, n = foot + below, gap + (taken - below) - 1
+            first, n = foot + below, height - foot + (taken - below) - 1
             ranks[below:taken] = subset(tape, first, n, taken - below)
         taken = below
     return ranks
 
 
-def _share(tape: Tape, parts: Sequence[int]) -> int:
-    """Return i with a chance proportional to parts[i]."""
-    total, word, words = sum(parts), tape.word(), 1
+def _share(tape: Tape, paths: Paths, s: int, taken: int) -> int:
+    """Return how many of the numbers below a stair are below the one before, at random."""
+    words = [tape.word()]
+    for exact in (False, True):
+        found = paths.parts(s, taken, exact=exact)
+        if found is not None:
+            first, parts, slack = found
+            i = _place_of(tape, words, parts, slack)
+            if i is not None:
+                return first + i
+    raise AssertionError("integers decide")
+
+
+def _place_of(tape: Tape, words: list[int], parts: Sequence[int], slack: int) -> int | None:
+    """Return i with a chance proportional to parts[i]; None if they are known too badly."""
+    total = sum(parts)
     while True:
-        # U in [word, word + 1) / 2^(64 words), times the total.
-        i, so_far = 0, parts[0]
-        while word * total >= so_far << (64 * words):
-            i += 1
-            so_far += parts[i]
-        if (word + 1) * total <= so_far << (64 * words):
-            return i
-        word, words = (word << 64) + tape.further(), words + 1
+        # U in [value, value + 1) / 2^bits, times the total.
+        bits = 64 * len(words)
+        value = sum(word << (bits - 64 - 64 * i) for i, word in enumerate(words))
+        low, high = value * (total - slack), (value + 1) * (total + slack)
+        if low >= slack << bits:  # not below all parts
+            i, so_far = 0, parts[0]
+            while low >= (so_far + slack) << bits:
+                i += 1
+                so_far += parts[i]
+            if high <= (so_far - slack) << bits:
+                return i
+        if slack and len(words) > 1:
+            return None
+        words.append(tape.further())
 
 
 def _sequence_under(tape: Tape, bound: Sequence[int]) -> list[int]:

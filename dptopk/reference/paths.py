@@ -2,7 +2,8 @@
 
 A path is a sequence 0 <= x_1 <= ... <= x_k of integers with x_i <= bound[i].
 `rows` is the readable form, in Python integers; `count` is the fast one, from
-residues modulo primes and the Chinese remainder theorem.
+residues modulo primes and the Chinese remainder theorem. `Paths` is what a replay
+asks: pairs of doubles with their error bounds first, integers if these can't tell.
 """
 
 from __future__ import annotations
@@ -10,14 +11,18 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from functools import cache
+from fractions import Fraction
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from dptopk import _core
+from dptopk.reference.interval import Interval
 
-__all__ = ["Stair", "count", "rows"]
+__all__ = ["Paths", "Stair", "count", "rows"]
+
+BITS = 200  # of a share, as an integer: more than pairs of doubles hold
 
 
 class Stair(NamedTuple):
@@ -75,6 +80,91 @@ def rows(bound: Sequence[int]) -> list[Stair]:
             above.append(sum(x * y for x, y in pairs if x))
         stairs.append(Stair(height, to, above))
     return stairs[1:]
+
+
+class Paths:
+    """The paths under a staircase, in pairs of doubles where not asked for more.
+
+    Parameters
+    ----------
+    bound : sequence of int, shape (k,)
+        Not falling, at least 0, below 2**52.
+    """
+
+    def __init__(self, bound: Sequence[int]):
+        self.bound = bound
+        self._pairs = _core.Staircase(np.asarray(bound, np.int64), "pairs", rows=True)
+
+    @cached_property
+    def heights(self) -> list[int]:
+        """The heights of the stairs, from 0 up."""
+        return [0, *(stair[0] for stair in self._pairs.stairs())]
+
+    @cached_property
+    def rows(self) -> list[Stair]:
+        """All of `rows`, from the row above no stair up."""
+        return [Stair(0, 0, [1]), *rows(self.bound)]
+
+    def log(self, precision: int, *, exact: bool = False) -> Interval:
+        """Return bounds of the logarithm of their number."""
+        found = None if exact else self._pairs.count()
+        if found is None:
+            return Interval.exact(count(self.bound), precision).log()
+
+        def log(number: float) -> Interval:
+            return Interval.exact(number, precision).log()
+
+        high, low, exponent, error = found
+        number, slack = Fraction(high) + Fraction(low), Fraction(error)
+        ends = (Interval.exact(number * (1 + sign * slack), precision).log() for sign in (-1, 1))
+        total = next(ends).hull(next(ends)) - Interval.exact(exponent, precision) * log(2)
+        before = 0
+        for theta, stairs in itertools.groupby(self._pairs.stairs(), key=lambda stair: stair[2]):
+            *_, (_, placed, *_) = stairs
+            total = total - Interval.exact(placed - before, precision) * log(theta)
+            before = placed
+        return total
+
+    def parts(
+        self, s: int, taken: int, *, exact: bool = False
+    ) -> tuple[int, list[int], int] | None:
+        """Return how many of these numbers are placed where, to scale.
+
+        Parameters
+        ----------
+        s : int
+            A stair, from the top down, above the lowest.
+        taken : int
+            How many numbers are below it.
+        exact : bool
+            Whether to count in integers.
+
+        Returns
+        -------
+        first : int
+        parts : list of int
+            ``parts[i - first]``: the paths that place i of them below the stair before.
+        slack : int
+            How far their sum, or that of the first of them, may be off; or None in
+            place of all three if pairs can't tell.
+        """
+        if exact:
+            below, gap = self.rows[s], self.heights[s + 1] - self.heights[s]
+            parts = [
+                below.ways[i] * math.comb(gap + taken - i - 1, taken - i)
+                for i in range(below.placed, taken + 1)
+            ]
+            return below.placed, parts, 0
+        found = self._pairs.parts(s, taken)
+        if found is None:
+            return None
+        first, highs, lows, error = found
+        shift = BITS - math.frexp(max(highs))[1]
+        parts = [
+            int(math.ldexp(high, shift)) + int(math.ldexp(low, shift))
+            for high, low in zip(highs, lows, strict=True)
+        ]
+        return first, parts, math.ceil(sum(parts) * Fraction(error)) + 2 * len(parts)
 
 
 def count(bound: Sequence[int]) -> int:

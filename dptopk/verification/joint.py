@@ -86,7 +86,7 @@ def _number(bound: list[int], output: str, certain: bool, known: int | None) -> 
     if known is not None:
         return float(known)
     if output == "set" and not certain:
-        found = _core.paths(np.array(bound, np.int64))
+        found = _core.Staircase(np.array(bound, np.int64)).log()
         assert found is not None
         return math.exp(found[0])
     return float(joint.outcomes_within(bound, output))
