@@ -13,6 +13,7 @@
  * happens only when the leader's lower bound beats every other upper bound, so
  * which variate a word of the tape serves never depends on rounding. */
 #include "dptk.h"
+#include "score.h"
 #include "variate.h"
 
 #include <float.h>
@@ -296,8 +297,8 @@ static int draw_tail(race *r, int64_t *place, int64_t *key)
         dptk_mark *mark;
         int64_t item;
         int status = next_below(r->rng, r->tail->n, &at);
-        if (status == DPTK_OK) status = dptk_keys(r->tail, (size_t)at, 1, key);
         if (status != DPTK_OK) return status;
+        *key = score_key(r->tail, (size_t)at);
         item = (int64_t)at;
         if (*key > r->last_key || (*key == r->last_key && item <= r->last_index)) continue;
         if (r->n_gone && find_gone(r, item)->round) continue;

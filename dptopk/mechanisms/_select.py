@@ -136,8 +136,9 @@ def full_head(
 
 
 SAMPLE = 1024
-# What an item costs, in ns: to pass by, to put in order (in a large head), to look at in the tail.
-PASS, ORDER, LARGE, ORDER_LARGE, LOOK = 0.2, 15.0, 100_000, 45.0, 150.0
+# What an item costs, in ns: to pass by, to put in order (in a large head), to look at in the
+# tail; and what it costs to estimate all that.
+PASS, ORDER, LARGE, ORDER_LARGE, LOOK, ESTIMATE = 0.2, 15.0, 100_000, 45.0, 150.0, 60_000.0
 
 
 @lru_cache(maxsize=16)
@@ -160,15 +161,20 @@ def _better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, re
     if lead > 700.0 or (n - m) * math.exp(-lead) * LOOK < PASS * n:
         return m
     with np.errstate(over="ignore", under="ignore"):  # past the range of floats is far enough
-        down = np.sort((last - _floats(_core.keys(tail[_places(n)]), real)) / scale).clip(0.0)
-        step = 1 + m // SAMPLE
-        weights = np.exp(((_floats(keys[::step], real) - last) / scale).clip(max=600.0))
-        # Where the sum of min(1, weight / e^lead) is k.
-        rest = np.cumsum(weights[::-1])[::-1] + (n - m) * np.exp(-down).mean() / step
-        share = rest[: 1 + (k - 1) // step] / (k / step - np.arange(1 + (k - 1) // step))
-        lead = math.log(share[np.argmax(share >= weights[: share.size])])
+        for sample in (SAMPLE // 16, SAMPLE):
+            down = (last - _floats(_core.keys(tail[_places(n)[:sample]]), real)) / scale
+            down = down.clip(0.0)
+            step = 1 + m // sample
+            weights = np.exp(((_floats(keys[::step], real) - last) / scale).clip(max=600.0))
+            # Where the sum of min(1, weight / e^lead) is k.
+            rest = weights[::-1].cumsum()[::-1] + (n - m) * np.exp(-down).mean() / step
+            share = rest[: 1 + (k - 1) // step] / (k / step - np.arange(1 + (k - 1) // step))
+            lead = math.log(share[(share >= weights[: share.size]).argmax()])
+            if (n - m) * math.exp(-lead) * LOOK < PASS * n + ESTIMATE:
+                return m
         sizes = m + (n - m) * np.arange(SAMPLE + 1) / SAMPLE
-        looks = (n - sizes) * np.minimum(np.exp(-lead - np.append(0.0, down)), 1.0)
+        down = np.append(0.0, np.sort(down))
+        looks = (n - sizes) * np.minimum(np.exp(-lead - down), 1.0)
     order = np.where(sizes < LARGE, ORDER, ORDER_LARGE) * sizes
     cost = order + LOOK * looks + PASS * n
     cost[0] -= order[0] + PASS * n  # that one is there
