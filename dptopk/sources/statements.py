@@ -22,7 +22,7 @@ from dptopk.sources.rules import Rules
 
 __all__ = ["Source", "counting", "refused_for", "source_of"]
 
-_Kinds = Sequence[Kind | None]
+Kinds = Sequence[Kind | None]
 
 
 class Source(NamedTuple):
@@ -139,7 +139,7 @@ def _one_query(dialect: str, text: str) -> str:
 
 def counting(
     source: Source,
-    kinds: _Kinds,
+    kinds: Kinds,
     rules: Rules,
     *,
     only: Sequence[Any] | None = None,
@@ -166,55 +166,62 @@ def counting(
         be refused, `refused`: 0, or a code (`refused_for`). Those that are not 0 come first.
     """
     dialect = DIALECTS[source.dialect]
-    wrong = _wrong(source, kinds, rules)
+    wrong = wrong_rows(source, kinds, rules)
     bad = ["bad"] if wrong else []
-    steps = [("events", _events(dialect, source, kinds))]
+    steps = [("events", events(dialect, source, kinds))]
     steps.append(("pairs", _pairs(dialect, kinds, rules, wrong, only)))
     if rules.max_items_per_user is not None:
         steps += _bounded(dialect, kinds, rules, bad)
     if rules.weighting is not None:
-        steps += _weighed(dialect, *rules.weighting, steps[-1][0], bad)
+        steps += weighed(dialect, *rules.weighting, steps[-1][0], ["i", *bad])
     total = "count(*)" if rules.weighting is None else "sum(weight)"
     name = "users" if rules.weighting is None else "weights"
     columns = [
-        f"{_shown(dialect, kinds[1])} AS item",
+        f"{shown(dialect, kinds[1])} AS item",
         f"CAST({total} AS {dialect.integer}) AS {name}",
     ]
     order = ["i"] if limit is None else [f"{total} DESC", "i"]
     if wrong:
         columns.append("max(bad) AS refused")
         order.insert(0, "max(bad) DESC")
-    lines = [
-        "WITH " + ",\n".join(f"{_name(step)} AS (\n{text}\n)" for step, text in steps),
-        f"SELECT {', '.join(columns)}",
-        f"FROM {_name(steps[-1][0])}",
-        "GROUP BY i",
-        f"ORDER BY {', '.join(order)}",
-    ]
-    if limit is not None:
-        lines.append(f"LIMIT {limit}")
-    lines += [dialect.end] * bool(dialect.end)
-    return "\n".join(lines)
+    return whole(
+        dialect,
+        steps,
+        columns,
+        ["GROUP BY i", f"ORDER BY {', '.join(order)}"] + [f"LIMIT {limit}"] * (limit is not None),
+    )
 
 
-def _name(step: str) -> str:
+def whole(
+    dialect: Dialect, steps: Sequence[tuple[str, str]], columns: Sequence[str], rest: Sequence[str]
+) -> str:
+    """Return a statement of steps, and what is asked of the last one."""
+    tables = ",\n".join(f"{step_name(step)} AS (\n{text}\n)" for step, text in steps)
+    asked = [f"SELECT {', '.join(columns)}", f"FROM {step_name(steps[-1][0])}", *rest]
+    return "\n".join([f"WITH {tables}", *asked, *[dialect.end] * bool(dialect.end)])
+
+
+def step_name(step: str) -> str:
     """Return a name that no table of the user's query has."""
     return f"dptopk_{step}"
 
 
-def _select(columns: Sequence[str], source: str, *rest: str) -> str:
+def select(columns: Sequence[str], source: str, *rest: str) -> str:
+    """Return a step, indented."""
     lines = [f"SELECT {', '.join(columns)}", f"FROM {source}", *rest]
     return "\n".join(f"  {line}" for line in lines)
 
 
-def _shown(dialect: Dialect, kind: Kind | None) -> str:
-    return dialect.shown.get(kind.name if kind else "", "{}").format("i")
+def shown(dialect: Dialect, kind: Kind | None, key: str = "i") -> str:
+    """Return a key in the form in which it comes out."""
+    return dialect.shown.get(kind.name if kind else "", "{}").format(key)
 
 
 # ---- its steps
 
 
-def _events(dialect: Dialect, source: Source, kinds: _Kinds) -> str:
+def events(dialect: Dialect, source: Source, kinds: Kinds) -> str:
+    """Return the step that makes columns keys."""
     forms = [dialect.keys.get(form_of(kind), "{}") if kind else "{}" for kind in kinds]
     columns = zip(forms, source.columns, source.keys, strict=True)
     keys = ",\n    ".join(f"{form.format(column)} AS {key}" for form, column, key in columns)
@@ -222,7 +229,7 @@ def _events(dialect: Dialect, source: Source, kinds: _Kinds) -> str:
     return f"  SELECT\n    {keys}\n  FROM {source.text} AS source"
 
 
-def _wrong(source: Source, kinds: _Kinds, rules: Rules) -> list[tuple[str, int]]:
+def wrong_rows(source: Source, kinds: Kinds, rules: Rules) -> list[tuple[str, int]]:
     """Return what rows are refused for, each with its code; see `refused_for`."""
     other, wrong = DIALECTS[source.dialect].other, []
     for place, (kind, key) in enumerate(zip(kinds, source.keys, strict=True)):
@@ -231,6 +238,11 @@ def _wrong(source: Source, kinds: _Kinds, rules: Rules) -> list[tuple[str, int]]
         if other and kind is not None:
             wrong.append((other.format(key, storage(kind)), 1 << place + len(kinds)))
     return wrong
+
+
+def code_of(wrong: Sequence[tuple[str, int]]) -> str:
+    """Return the code of a row."""
+    return " + ".join(f"CASE WHEN {test} THEN {code} ELSE 0 END" for test, code in wrong)
 
 
 def refused_for(code: int, source: Source) -> tuple[str, bool]:
@@ -245,44 +257,49 @@ def refused_for(code: int, source: Source) -> tuple[str, bool]:
 
 def _pairs(
     dialect: Dialect,
-    kinds: _Kinds,
+    kinds: Kinds,
     rules: Rules,
     wrong: list[tuple[str, int]],
     only: Sequence[Any] | None,
 ) -> str:
     """Return distinct pairs, or those of enough rows; refused ones always."""
     tests = [test for test, _ in wrong]
-    code = " + ".join(f"CASE WHEN {test} THEN {code} ELSE 0 END" for test, code in wrong)
+    code = code_of(wrong)
     columns = ["u", "i"] + [f"max({code}) AS bad"] * bool(wrong)
     where = []
     if rules.nulls == "drop":
         where.append("u IS NOT NULL AND i IS NOT NULL")
     if only is not None:
-        where.append("(" + " OR ".join([_among(dialect, kinds[1], only), *tests]) + ")")
+        where.append("(" + " OR ".join([among(dialect, kinds[1], only), *tests]) + ")")
     rest = ["WHERE " + " AND ".join(where)] if where else []
     rest.append("GROUP BY u, i")
     if rules.min_events > 1:
         enough = [f"count(*) >= {rules.min_events}"] + [f"max({code}) > 0"] * bool(wrong)
         rest.append("HAVING " + " OR ".join(enough))
-    return _select(columns, _name("events"), *rest)
+    return select(columns, step_name("events"), *rest)
 
 
-def _bounded(
-    dialect: Dialect, kinds: _Kinds, rules: Rules, bad: list[str]
-) -> list[tuple[str, str]]:
+def _bounded(dialect: Dialect, kinds: Kinds, rules: Rules, bad: list[str]) -> list[tuple[str, str]]:
     """Return the steps that keep so many items of each user; see `dptopk.sources.bounds`."""
-    columns = ["u", "i", *bad]
     rank = rank_sql(dialect.words, (kinds[0], kinds[1]), "u", "i", rules.hash_key)
-    nth = f"row_number() OVER (PARTITION BY u ORDER BY {rank}, i) AS nth"
-    kept = " OR ".join([f"nth <= {rules.max_items_per_user}"] + ["bad > 0"] * bool(bad))
+    nth = f"row_number() OVER (PARTITION BY u ORDER BY {rank}, i)"
+    return cut("kept", ["u", "i", *bad], "pairs", nth, rules.max_items_per_user)
+
+
+def cut(
+    step: str, columns: list[str], source: str, nth: str, most: int | None
+) -> list[tuple[str, str]]:
+    """Return the steps that keep the first so many rows by a number; refused ones always."""
+    kept = " OR ".join([f"nth <= {most}"] + ["bad > 0"] * ("bad" in columns))
+    numbered = f"numbered_{step}"
     return [
-        ("ranked", _select([*columns, nth], _name("pairs"))),
-        ("kept", _select(columns, _name("ranked"), f"WHERE {kept}")),
+        (numbered, select([*columns, f"{nth} AS nth"], step_name(source))),
+        (step, select(columns, step_name(numbered), f"WHERE {kept}")),
     ]
 
 
-def _weighed(
-    dialect: Dialect, soft_cap: int, norm: str, source: str, bad: list[str]
+def weighed(
+    dialect: Dialect, soft_cap: int, norm: str, source: str, columns: list[str]
 ) -> list[tuple[str, str]]:
     """Return the steps that give each pair its weight; see `dptopk.sources.weighting`."""
     bound = ONE * ONE * soft_cap if norm == "l2" else ONE * soft_cap
@@ -294,19 +311,18 @@ def _weighed(
         f"WHEN {power.format('(guess + 1)')} <= {bound} THEN guess + 1 "
         f"WHEN {power.format('guess')} > {bound} THEN guess - 1 ELSE guess END"
     )
-    columns = ["i", *bad]
     items = "count(*) OVER (PARTITION BY u) AS items"
     return [
-        ("counted", _select([*columns, items], _name(source))),
-        ("guessed", _select([*columns, "items", f"{guess} AS guess"], _name("counted"))),
-        ("weighed", _select([*columns, f"{weight} AS weight"], _name("guessed"))),
+        ("counted", select([*columns, items], step_name(source))),
+        ("guessed", select([*columns, "items", f"{guess} AS guess"], step_name("counted"))),
+        ("weighed", select([*columns, f"{weight} AS weight"], step_name("guessed"))),
     ]
 
 
 # ---- a domain
 
 
-def _among(dialect: Dialect, kind: Kind | None, only: Sequence[Any]) -> str:
+def among(dialect: Dialect, kind: Kind | None, only: Sequence[Any]) -> str:
     """Return the test whether an item is one of these."""
     if kind is not None and kind.name == "text":  # what no text of theirs can be
         nul = dialect is DIALECTS["postgres"]
@@ -315,8 +331,8 @@ def _among(dialect: Dialect, kind: Kind | None, only: Sequence[Any]) -> str:
         return "1 = 0"
     if dialect is DIALECTS["duckdb"]:  # which takes minutes to plan so many values
         return f"i IN ({listed(list(only), _duckdb_type(kind))})"
-    values = ", ".join(_literal(dialect, kind, key) for key in only)
-    return f"{_shown(dialect, kind)} IN ({values})"
+    values = ", ".join(key_literal(dialect, kind, key) for key in only)
+    return f"{shown(dialect, kind)} IN ({values})"
 
 
 def _duckdb_type(kind: Kind) -> str:
@@ -337,7 +353,7 @@ _DUCKDB_TYPES = {
 }
 
 
-def _literal(dialect: Dialect, kind: Kind, key: Any) -> str:
+def key_literal(dialect: Dialect, kind: Kind, key: Any) -> str:
     """Return a key as it is shown."""
     if isinstance(key, str):
         return text_literal(dialect, key)
