@@ -516,6 +516,7 @@ class Histogram:
             groups=in_groups,
         )
 
+    @overload
     @classmethod
     def from_sql(
         cls,
@@ -534,8 +535,60 @@ class Histogram:
         min_events: int = 1,
         hash_key: str = "",
         bounded_by_nature: bool = False,
+        by: None = None,
         progress: bool | Callable[[], float] = False,
-    ) -> Histogram:
+    ) -> Histogram: ...
+
+    @overload
+    @classmethod
+    def from_sql(
+        cls,
+        connection: Any,
+        query_or_table: str | Sequence[str],
+        *,
+        user: str,
+        item: str,
+        dialect: SQLDialect | None = None,
+        domain: Any = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
+        nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
+        by: str | Sequence[str],
+        groups: Any = None,
+        max_groups_per_user: int | None = None,
+        every: str | Sequence[Any] | None = None,
+        progress: bool | Callable[[], float] = False,
+    ) -> Histograms: ...
+
+    @classmethod
+    def from_sql(
+        cls,
+        connection: Any,
+        query_or_table: str | Sequence[str],
+        *,
+        user: str,
+        item: str,
+        dialect: SQLDialect | None = None,
+        domain: Any = None,
+        k_bar: int | None = None,
+        max_items_per_user: int | None = None,
+        soft_cap: int | None = None,
+        norm: Norm = "l2",
+        nulls: Nulls = "error",
+        min_events: int = 1,
+        hash_key: str = "",
+        bounded_by_nature: bool = False,
+        by: str | Sequence[str] | None = None,
+        groups: Any = None,
+        max_groups_per_user: int | None = None,
+        every: str | Sequence[Any] | None = None,
+        progress: bool | Callable[[], float] = False,
+    ) -> Histogram | Histograms:
         """Count the distinct users of each item in a table or query of a database.
 
         The database counts, by one statement that ``dptopk sql`` prints; with a
@@ -561,10 +614,13 @@ class Histogram:
             As in `from_events`.
         hash_key, bounded_by_nature, progress
             As in `from_events`.
+        by, groups, max_groups_per_user, every
+            As in `from_events`; for PostgreSQL, DuckDB and SQLite.
 
         Returns
         -------
         Histogram
+            Or Histograms, with `by`.
 
         Raises
         ------
@@ -587,10 +643,14 @@ class Histogram:
         >>> dp.Histogram.from_sql(con, "visits", user="who", item="page", k_bar=1000)
         Histogram(unknown domain, k_bar=1000)
         """
-        from dptopk.sources.databases import count_in_database
+        from dptopk.sources.databases import count_in_database, count_in_groups_of_database
 
+        in_groups = _groups(by, groups, max_groups_per_user, every)
+        count: Any = count_in_database
+        if in_groups is not None:
+            count = partial(count_in_groups_of_database, groups=in_groups)
         return cls._counted_by(
-            lambda rules: count_in_database(
+            lambda rules: count(
                 connection,
                 query_or_table,
                 user=user,
@@ -610,6 +670,7 @@ class Histogram:
             min_events=min_events,
             hash_key=hash_key,
             bounded_by_nature=bounded_by_nature,
+            groups=in_groups,
         )
 
     @classmethod

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from dptopk._validate import choice, integer
 from dptopk.errors import SourceError
@@ -20,17 +20,22 @@ from dptopk.sources.column_types import kind_of
 from dptopk.sources.columns import domain_of
 from dptopk.sources.dialects import unpacked
 from dptopk.sources.frames import Counted, counted_of
+from dptopk.sources.grouped import CountedInGroups, assembled
+from dptopk.sources.grouped_statements import counting_in_groups
+from dptopk.sources.groups import Groups, Listed
 from dptopk.sources.keys import find
-from dptopk.sources.labels import Kind, matched
+from dptopk.sources.labels import INTEGER, Domain, Kind, matched
 from dptopk.sources.plain import NULLS
 from dptopk.sources.progress import working
 from dptopk.sources.rules import RULES, Rules
-from dptopk.sources.statements import Source, counting, refused_for, source_of
+from dptopk.sources.statements import Kinds, Source, counting, refused_for, source_of
 
-__all__ = ["RUN", "count_in_database", "dialect_of"]
+__all__ = ["RUN", "count_in_database", "count_in_groups_of_database", "dialect_of"]
 
 #: Dialects whose databases can be asked; others only by hand.
 RUN = ("postgres", "clickhouse", "duckdb", "sqlite")
+#: Those of them that count in groups.
+GROUPED = ("postgres", "duckdb", "sqlite")
 _MODULES = {
     "psycopg": "postgres",
     "psycopg2": "postgres",
@@ -100,21 +105,76 @@ def count_in_database(
     >>> count_in_database(con, "visits", user="who", item="page", k_bar=1)
     Counted(counts=array([2]), labels=['a'], next_count=1)
     """
-    known = dialect_of(connection, dialect)
+    asked = _ask(
+        connection, query_or_table, (user, item), dialect_of(connection, dialect), domain, k_bar,
+        progress, lambda source, kinds, only, limit: counting(
+            source, kinds, rules, only=only, limit=limit
+        ),
+    )  # fmt: skip
+    keys, counts = _columns(asked.source, asked.kinds[1:2], asked.rows)
+    return counted_of(keys, counts, asked.kinds[1], asked.wanted, asked.places, k_bar)
+
+
+def count_in_groups_of_database(
+    connection: Any,
+    query_or_table: str | Sequence[str],
+    *,
+    user: str,
+    item: str,
+    groups: Groups,
+    dialect: str | None = None,
+    domain: Any = None,
+    k_bar: int | None = None,
+    rules: Rules = RULES,
+    progress: bool | Callable[[], float] = False,
+) -> CountedInGroups:
+    """Count the distinct users of each item in each group; see `count_in_database`."""
+    listed: Listed | None = None
+
+    def write(source: Source, kinds: Kinds, only: Any, limit: int | None) -> str:
+        nonlocal listed
+        listed = None if groups.domain is None else groups.listed(kinds[2:])
+        return counting_in_groups(source, kinds, rules, groups, listed, only=only, limit=limit)
+
+    known = choice("dialect", dialect_of(connection, dialect), GROUPED)
+    names = (user, item, *groups.by)
+    asked = _ask(connection, query_or_table, names, known, domain, k_bar, progress, write)
+    _, kind, *by = asked.kinds
+    of_group = by if listed is None else [INTEGER]
+    found = _columns(asked.source, [*of_group, kind], asked.rows)
+    return assembled(found, groups, by, kind, asked.wanted, asked.places, k_bar)
+
+
+class _Asked(NamedTuple):
+    source: Source
+    kinds: list[Kind | None]
+    wanted: Domain | None
+    places: list[Any] | None
+    rows: list[tuple[Any, ...]]
+
+
+def _ask(
+    connection: Any,
+    query_or_table: str | Sequence[str],
+    names: tuple[str, ...],
+    dialect: str,
+    domain: Any,
+    k_bar: int | None,
+    progress: bool | Callable[[], float],
+    write: Callable[[Source, Kinds, Any, int | None], str],
+) -> _Asked:
+    """Ask for the types of columns, then what is written for columns of these kinds."""
     if k_bar is not None:
         k_bar = integer("k_bar", k_bar)
     wanted = None if domain is None else domain_of(domain)
-    source = source_of(known, query_or_table, user, item)
+    source = source_of(dialect, query_or_table, *names)
     limit = None if k_bar is None or wanted is not None else k_bar + 1
-    with working("Counting", progress), _asked(connection, known) as database:
+    with working("Counting", progress), _asked(connection, dialect) as database:
         kinds = _kinds(database, source)
-        places = None if wanted is None else matched(wanted, kinds[1], item)
+        places = None if wanted is None else matched(wanted, kinds[1], source.names[1])
         only = None if places is None else [key for key in places if key is not None]
-        rows = database.rows(counting(source, kinds, rules, only=only, limit=limit))
-    if rows and len(rows[0]) > 2 and rows[0][2]:
-        _refuse(int(rows[0][2]), source)
-    keys, counts = _guarded(_read, kinds[1], rows)
-    return counted_of(keys, counts, kinds[1], wanted, places, k_bar)
+        rows = database.rows(write(source, kinds, only, limit))
+    return _Asked(source, kinds, wanted, places, rows)
 
 
 def _refuse(code: int, source: Source) -> None:
@@ -128,8 +188,19 @@ def _refuse(code: int, source: Source) -> None:
 _MIXED = "column {} holds labels of mixed kinds{}; make them all of one kind"
 
 
-def _read(kind: Kind | None, rows: list[tuple[Any, ...]]) -> tuple[list[Any], list[int]]:
-    return [_key(kind, row[0]) for row in rows], [int(row[1]) for row in rows]
+def _columns(
+    source: Source, kinds: Sequence[Kind | None], rows: list[tuple[Any, ...]]
+) -> list[list[Any]]:
+    """Return columns of keys, and counts, of rows that also tell what was refused."""
+    n = len(kinds)
+    if rows and len(rows[0]) > n + 1 and rows[0][n + 1]:
+        _refuse(int(rows[0][n + 1]), source)
+    columns = [_guarded(_keys, kind, rows, place) for place, kind in enumerate(kinds)]
+    return [*columns, [int(row[n]) for row in rows]]
+
+
+def _keys(kind: Kind | None, rows: list[tuple[Any, ...]], place: int) -> list[Any]:
+    return [_key(kind, row[place]) for row in rows]
 
 
 def _key(kind: Kind | None, shown: Any) -> Any:

@@ -30,7 +30,7 @@ from dptopk.sources.queries import enough_rows, wanted_rows
 from dptopk.sources.rules import Rules
 from dptopk.sources.weighting import sum_weights, with_weights
 
-__all__ = ["CountedInGroups", "count_in_groups"]
+__all__ = ["CountedInGroups", "assembled", "count_in_groups"]
 
 Rows = tuple[list[Any], list[Any], list[int]]  # groups, items, counts: each group's together
 
@@ -94,10 +94,10 @@ def count_in_groups(
             if bad and bad[0]:
                 code = 0 if bad[0] % 2 else 1 if bad[0] % 4 else 2
                 raise SourceError(f"column {columns[code]!r} holds nulls; {NULLS}")
-    return _assembled(found, groups, by, kind, wanted, places, k_bar)
+    return assembled(found, groups, by, kind, wanted, places, k_bar)
 
 
-def _assembled(
+def assembled(
     found: Any,
     groups: Groups,
     by: list[Kind | None],

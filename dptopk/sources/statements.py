@@ -20,7 +20,7 @@ from dptopk.sources.labels import Kind, is_unicode
 from dptopk.sources.on_duckdb import form_of, listed
 from dptopk.sources.rules import Rules
 
-__all__ = ["Source", "counting", "refused_for", "source_of"]
+__all__ = ["Kinds", "Source", "counting", "refused_for", "source_of"]
 
 Kinds = Sequence[Kind | None]
 
