@@ -64,4 +64,9 @@ def of_a_sequence(counts: Sequence[int]) -> dp.Release:
 def from_a_database(connection: sqlite3.Connection) -> dp.Histogram:
     """A table by its name or its parts, or a query."""
     dp.Histogram.from_sql(connection, ["main", "visits"], user="who", item="page", norm="l1")
+    by = dp.Histogram.from_sql(
+        connection, "visits", user="who", item="page", by="country", groups=["FR"],
+        max_groups_per_user=1,
+    )  # fmt: skip
+    assert_type(by, dp.Histograms)
     return dp.Histogram.from_sql(connection, "visits", user="who", item="page", dialect="sqlite")
