@@ -392,10 +392,11 @@ class Histogram:
         Parameters
         ----------
         frame : DataFrame, lazy frame, relation or plain container
-            Anything narwhals takes (pandas, polars, pyarrow, DuckDB, ...), a
-            dict of columns, a tuple of two columns (lists, arrays, Series) or
-            a list of (user, item) pairs, one row an event; repeated rows of a
-            user and an item count once.
+            pandas, Polars, PyArrow tables and datasets, DuckDB relations,
+            Spark and Dask DataFrames, Ibis tables of DuckDB, a dict of columns,
+            a tuple of two columns (lists, arrays, Series) or a list of (user,
+            item) pairs, one row an event; repeated rows of a user and an item
+            count once.
         user, item : str
             Names of the columns, spelt exactly so. Users and items may be
             text, integers, booleans, floats, bytes, dates, timestamps,

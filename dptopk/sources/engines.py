@@ -23,8 +23,7 @@ __all__ = ["ACCEPTED", "collected", "fetch", "keyed"]
 
 ACCEPTED = (
     "pandas, Polars (eager or lazy), PyArrow tables and datasets, DuckDB relations, Spark, Dask, "
-    "Ibis, a dict of columns, a pair of columns, or a list of "
-    "(user, item) pairs"
+    "Ibis, a dict of columns, a pair of columns, or a list of (user, item) pairs"
 )
 
 

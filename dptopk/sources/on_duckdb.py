@@ -101,7 +101,7 @@ def of_ibis(table: Any) -> Any:
         )
 
     def relation() -> Any:
-        table.head(0).to_pyarrow()  # brings its tables in memory to DuckDB
+        table.head(0).count().to_pyarrow()  # brings its tables in memory to DuckDB
         return backend.con.sql(backend.compile(table))
 
     return in_engine(relation)

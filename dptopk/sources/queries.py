@@ -9,14 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from dptopk.sources import on_duckdb, on_spark
+from dptopk.sources.bounds import rank, text
 from dptopk.sources.engines import collected
 from dptopk.sources.files import connect
 from dptopk.sources.keys import Keyed, is_dask
-from dptopk.sources.labels import is_unicode
+from dptopk.sources.labels import Kind, is_unicode
 from dptopk.sources.rules import Rules
 from dptopk.sources.weighting import with_weights
 
 __all__ = ["counts_of", "enough_rows", "pairs_of", "top", "wanted_rows"]
+
+Kinds = tuple[Kind | None, Kind | None]
 
 
 def counts_of(events: Keyed, only: list[Any] | None, limit: int | None, rules: Rules) -> Any:
@@ -126,7 +129,7 @@ def _among(pairs: Any, only: list[Any]) -> Any:
     return pairs.filter(nw.col("item").is_in(wanted) | (nw.col("bad") > 0))
 
 
-def _ranked(pairs: Any, kinds: Any, hash_key: str) -> Any:
+def _ranked(pairs: Any, kinds: Kinds, hash_key: str) -> Any:
     """Add a column `rank`; see `dptopk.sources.bounds`.
 
     Tables in memory go through DuckDB: pandas, Polars and PyArrow have no md5.
@@ -136,5 +139,32 @@ def _ranked(pairs: Any, kinds: Any, hash_key: str) -> Any:
     if pairs.implementation.is_spark_like():
         return nw.from_native(on_spark.ranked(pairs.to_native(), kinds, hash_key)).lazy()
     if not pairs.implementation.is_duckdb():
-        pairs = nw.from_native(connect().from_arrow(collected(pairs).to_arrow()))
+        table = collected(pairs)
+        if not _goes_to_arrow(kinds):
+            return _ranked_here(table, kinds, hash_key)
+        pairs = nw.from_native(connect().from_arrow(table.to_arrow()))
     return nw.from_native(on_duckdb.ranked(pairs.to_native(), kinds, hash_key)).lazy()
+
+
+def _goes_to_arrow(kinds: Kinds) -> bool:
+    """Whether PyArrow is there, and has integers as large as these columns'."""
+    try:
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
+    except ImportError:
+        return False
+    whole = [kind.limits[1] for kind in kinds if kind and kind.name == "integer" and kind.limits]
+    return max(whole, default=0) < 2**64
+
+
+def _ranked_here(table: Any, kinds: Kinds, hash_key: str) -> Any:
+    """Add a column `rank` row by row, some times slower than DuckDB."""
+    import narwhals as nw
+
+    of_user, of_item = kinds
+    rows = zip(*(table[name].to_list() for name in ("user", "item", "bad")), strict=True)
+    ranks = [
+        "" if bad else rank(hash_key, text(of_user, user), text(of_item, item))
+        for user, item, bad in rows
+    ]
+    column = nw.new_series("rank", ranks, nw.String, backend=table.implementation)
+    return table.with_columns(column).lazy()
