@@ -275,7 +275,9 @@ def _of_histogram(picks: Any, h: Histogram, k: int) -> _Compared:
     elif h.domain_labels is None:
         raise TypeError("the counts have no labels")
     else:
-        places = _places(items, {label: i for i, label in enumerate(h.domain_labels)})
+        kept = h.head(len(h))[1] if h.tail is None else np.arange(len(h))
+        labels = h.labels_of(kept) or ()
+        places = _places(items, dict(zip(labels, kept.tolist(), strict=True)))
     k = _k(places, len(h), k)
     best, top = h.head(k)
     chosen = np.array(places, dtype=np.int64)

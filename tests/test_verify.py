@@ -411,7 +411,8 @@ def test_tape_twin():
 # These draw for 15 seconds to a minute: in whole where the widest grids run.
 LONG = (
     "canonical", "joint", "limited_domain_laplace", "noisy_counts", "oneshot", "permute_and_flip",
-    "ranking", "restricted", "session", "sparse_vector", "top_stable", "weighted",
+    "ranking", "restricted", "session", "sparse_vector", "top_stable", "truncated",
+    "weighted",
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from dptopk._validate import boolean, counts_array, integer, labels_array
 from dptopk.accounting.weights import ONE, checked_weighting
 from dptopk.domain import bound_of_user, checked_k_bar, labels_at
 from dptopk.errors import SourceError, UnknownDomainError
+from dptopk.histogram.numbered import LabelsByNumber, item_numbers
 
 if TYPE_CHECKING:
     from dptopk.histogram.many import Histograms
@@ -167,8 +168,10 @@ class Histogram:
         next_count: int,
         k_bar: int,
         max_items_per_user: int | None = None,
+        n_items: int | None = None,
+        label_of: Callable[[int], Any] | None = None,
     ) -> Histogram:
-        """Build from the top rows that an engine returned: an unknown domain.
+        """Build from the top rows that an engine returned: an unknown domain, or a huge known one.
 
         Parameters
         ----------
@@ -187,6 +190,13 @@ class Histogram:
             many rows there were, is not.
         max_items_per_user : int, optional
             A bound on the items any one user has, known beforehand.
+        n_items : int, optional
+            The size of a domain that was fixed beforehand, at most 2^53. Its items are the
+            integers 0 .. n_items - 1, and so are the labels here; none need exist in memory.
+            Mechanisms over known domains take such a histogram: they count all that was
+            left out as `next_count`, and any of these may be picked.
+        label_of : callable, optional
+            ``label_of(i)`` is the name of item i of that domain, for releases.
 
         Returns
         -------
@@ -202,12 +212,21 @@ class Histogram:
         >>> import dptopk as dp
         >>> dp.Histogram.truncated([81, 12], ["cat", "ant"], next_count=5, k_bar=2)
         Histogram(unknown domain, k_bar=2)
+        >>> h = dp.Histogram.truncated([8100, 1200], [7, 123456789], next_count=5, k_bar=2,
+        ...                            n_items=10**12, label_of="user {}".format)
+        >>> dp.peel(h, k=1, epsilon=1.0).labels
+        ('user 7',)
         """
         k_bar = integer("k_bar", k_bar)
         next_count = integer("next_count", next_count, minimum=0)
         if max_items_per_user is not None:
             max_items_per_user = integer("max_items_per_user", max_items_per_user)
         rows = counts_array("counts", counts).astype(np.int64, copy=True)
+        if n_items is not None:
+            n_items = integer("n_items", n_items)
+            items = item_numbers(labels, rows.size, n_items)
+        elif label_of is not None:
+            raise TypeError("label_of goes with n_items: it names the items of a known domain")
         names = labels_of_data(labels, rows.size)
         if rows.size > k_bar:
             raise ValueError("counts must not hold more rows than k_bar")
@@ -217,6 +236,17 @@ class Histogram:
             raise ValueError("counts must be >= 1: an item without users is not in the data")
         if next_count > (rows.min() if rows.size == k_bar else 0):
             raise ValueError("next_count must not exceed the counts that came before it")
+        if n_items is not None:
+            order = np.lexsort((items, -rows))
+            return cls.__new__(cls)._set(
+                None,
+                labels=None if label_of is None else LabelsByNumber(label_of, n_items),
+                head=(rows[order], items[order]),
+                n_items=n_items,
+                k_bar=k_bar,
+                next_count=next_count,
+                max_items_per_user=max_items_per_user,
+            )
         order = np.argsort(-rows, kind="stable")
         return cls.__new__(cls)._set(
             None,

@@ -11,7 +11,7 @@ from dptopk import _core
 from dptopk._counts import head_size
 from dptopk._validate import boolean
 from dptopk.histogram import Histogram, known_histogram
-from dptopk.mechanisms._select import scores_of, scores_over
+from dptopk.mechanisms._select import outside, scores_of, scores_over
 from dptopk.rng import acquire, release
 
 __all__ = ["DEEP", "Field", "field_of"]
@@ -108,15 +108,9 @@ def _truncated(h: Histogram, k: int, monotone: bool) -> Field:
     _check_k(k, n_items)
     sizes = np.append(np.ones(kept.size, np.int64), n_items - kept.size)
     keys, ends = _runs(np.append(kept, next_count), sizes)
-    # The r-th item that is not in the head: as many more as head items come before it.
-    jumps = np.sort(head) - np.arange(head.size)
 
     def items(source: _core.Source, ranks: np.ndarray) -> np.ndarray:
-        picks = ranks - head.size
-        past = picks >= 0
-        picks[past] += np.searchsorted(jumps, picks[past], side="right")
-        picks[~past] = head[ranks[~past]]
-        return picks
+        return outside(head, ranks)
 
     return Field(keys, ends, False, monotone, items, h)
 

@@ -97,20 +97,23 @@ def plan_race(race: Race, source: Histogram | Scores, cost: Cost) -> Plan:
         keys, items, next_count = source.cut(race.k_bar)
         head, stop = Head(keys, items, None, False), (next_count + 1, race.lift)
 
+    def items_of(picks: np.ndarray) -> np.ndarray:
+        return source.items_of(picks) if isinstance(source, Scores) else picks
+
     def draw(rng: Any) -> Release:
         picks, private = select(
             head, k=race.k, scale=race.scale, noise=race.noise, stop=stop, rng=rng
         )
-        return race.released(picks, source, private)
+        return race.released(items_of(picks), source, private)
 
     def many(size: int, rng: Any, workers: int) -> np.ndarray:
         picks, _ = select_rows(
             Rows.of(head, stop), k=race.k, scale=race.scale, noise=race.noise, rng=rng,
             passes=size, workers=workers,
         )  # fmt: skip
-        picks = picks.reshape(size, race.k)
+        picks = items_of(picks).reshape(size, race.k)
         return picks if race.ordered else np.sort(picks, axis=1)
 
     # Scores that are no histogram's counts as they are, such as for the least of them.
-    plain = isinstance(source, Histogram) or source.column is None
+    plain = isinstance(source, Histogram) or not (source.clamped or source.column is not None)
     return Plan(cost, draw, race if plain else None, many)

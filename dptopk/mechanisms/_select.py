@@ -23,6 +23,7 @@ __all__ = [
     "Scores",
     "full_head",
     "head_of_scores",
+    "outside",
     "replay",
     "scores_over",
     "select",
@@ -32,6 +33,8 @@ __all__ = [
 
 class Scores(NamedTuple):
     """What a full-domain mechanism picks from: counts of a known domain, or scores.
+
+    Of a truncated histogram the items that were left out count what the next one does.
 
     histogram : the counts, or None
     column : the scores, turned round if the least are wanted; or None: those of the histogram
@@ -45,13 +48,20 @@ class Scores(NamedTuple):
     @property
     def n_items(self) -> int:
         """How many there are."""
-        return self.column.size if self.column is not None else len(self._counts)
+        return self.column.size if self.column is not None else self._counts.n_items or 0
+
+    @property
+    def clamped(self) -> bool:
+        """Whether items were left out: then one user can move more of them than they have."""
+        return self.column is None and self._counts.tail is None
 
     def head(self, *, k: int, scale: float) -> Head:
         """Cut for k picks at a noise scale."""
         if self.column is not None:
             return head_of_scores(self.column, k=k, scale=scale)
         h = self._counts
+        if self.clamped:
+            return _clamped_head(h)
         keys, items = full_head(h.head, len(h), k=k, scale=scale, tail=h.tail)
         return Head(keys, items, h.tail if keys.size < len(h) else None, False)
 
@@ -64,6 +74,13 @@ class Scores(NamedTuple):
     def known_domain(self) -> bool:
         """Always: see `known_histogram`."""
         return True
+
+    def items_of(self, picks: np.ndarray) -> np.ndarray:
+        """Return the items that a race over `head` has picked."""
+        if not self.clamped:
+            return picks
+        _, kept, _ = self._counts.cut(self._counts.k_bar or 0)
+        return outside(kept, picks)
 
     def labels_of(self, items: np.ndarray) -> tuple[Any, ...] | None:
         """Return the labels of some items, or None if there are none."""
@@ -87,18 +104,45 @@ def scores_over(
         if monotone is False or counts.dtype.kind == "f":
             column = counts
     if column is None:
-        histogram = known_histogram(counts, mechanism)
+        histogram = known_histogram(counts, mechanism, truncated=largest)
         if not largest:
             column = histogram.counts
             if column.min() < 0:
                 raise ValueError("counts must not be negative")
-    n_items = len(histogram) if histogram is not None else counts.size
+    n_items = histogram.n_items or 0 if histogram is not None else counts.size
     if k > n_items:
         raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")
     if column is not None and not largest:
         # The order turned round, exactly at any dtype: ~x = -x - 1 for integers.
         column = -column if column.dtype.kind == "f" else ~column
     return Scores(histogram, column, (histogram is not None) if monotone is None else monotone)
+
+
+def _clamped_head(h: Histogram) -> Head:
+    """Return the head of a truncated histogram of a known domain, by numbers of its own.
+
+    Kept items come first, 0, 1, ..., and all others after them: see `outside`. The first of
+    these closes the head, so that a race finds every number up to it in the head, and draws
+    the others from a tail of equal counts, of which no memory holds more than one.
+    """
+    kept, _, next_count = h.cut(h.k_bar or 0)
+    n_items = h.n_items or 0
+    if kept.size < n_items:
+        kept = np.append(kept, next_count)
+    numbers = np.arange(kept.size)
+    tail = np.broadcast_to(np.int64(next_count), (n_items,)) if kept.size < n_items else None
+    return Head(kept, numbers, tail, False)
+
+
+def outside(kept: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return items by number: first those kept, as they stand, then all others, ascending."""
+    # The r-th that is not kept: as many more as kept ones come before it.
+    jumps = np.sort(kept) - np.arange(kept.size)
+    items = numbers - kept.size
+    past = items >= 0
+    items[past] += np.searchsorted(jumps, items[past], side="right")
+    items[~past] = kept[numbers[~past]]
+    return items
 
 
 def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:

@@ -39,7 +39,8 @@ def gamma(
     Parameters
     ----------
     counts : Histogram, Histograms or array of integers, shape (d,)
-        Users per item over a known domain. With ``monotone=False`` an array holds
+        Users per item over a known domain; items that a truncated histogram
+        left out count what the next one does. With ``monotone=False`` an array holds
         scores of any sign.
     k : int
         How many items to pick, 1 <= k <= d.
@@ -138,6 +139,7 @@ def plan_gamma(
             private = source.private
         finally:
             release(source)
+        picks = scores.items_of(picks)
         return Release(
             indices=picks,
             labels=scores.labels_of(picks),

@@ -21,6 +21,7 @@ from dptopk.discrete import (
     variance,
 )
 from dptopk.histogram import Counts, Histogram, Histograms, as_histogram
+from dptopk.mechanisms.table import MECHANISMS
 from dptopk.release import Cost, CountsNoise, Release
 from dptopk.releases import Releases
 from dptopk.rng import Rng
@@ -131,8 +132,8 @@ def noisy_counts(
     chosen because few of the k items came out.
 
     An item that a full histogram of an unknown domain does not have counts 0.
-    Other releases by truncated counts hold kept items only, those of `joint` and
-    `canonical` any: they need all counts here. An item that was not kept is an error,
+    Other releases by truncated counts hold kept items only, but those of mechanisms over
+    known domains any: they need all counts here. An item that was not kept is an error,
     which tells as much: never offer others' releases.
 
     Examples
@@ -282,7 +283,8 @@ def _counts_of(release: Release, h: Histogram) -> np.ndarray:
             raise other
         return _counts_by_label(release.items, h, other)
     items = release.indices
-    if release.mechanism in ("joint", "canonical") and h.known_domain and h.tail is None:
+    its = MECHANISMS.get(release.mechanism)
+    if its is not None and its.domain == "known" and h.known_domain and h.tail is None:
         # It picks what was left out too: an error then and only then would tell the data.
         raise ValueError(
             f"counts of what {release.mechanism} picked need all counts: "

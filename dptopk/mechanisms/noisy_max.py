@@ -46,7 +46,8 @@ def noisy_max(
     Parameters
     ----------
     counts : Histogram, Histograms or array, shape (d,)
-        Users per item over a known domain. An array of floats holds scores,
+        Users per item over a known domain; items that a truncated histogram
+        left out count what the next one does. An array of floats holds scores,
         and so does one of integers with ``monotone=False``: of any sign.
     epsilon : float
         The total the release costs.

@@ -42,7 +42,8 @@ def oneshot(
     Parameters
     ----------
     counts : Histogram, Histograms or array, shape (d,)
-        Users per item over a known domain. An array of floats holds scores,
+        Users per item over a known domain; items that a truncated histogram
+        left out count what the next one does. An array of floats holds scores,
         and so does one of integers with ``monotone=False``: of any sign.
     k : int
         How many items to pick, 1 <= k <= d.
@@ -176,6 +177,8 @@ def plan_oneshot(
     scores = scores_over(counts, "oneshot", monotone=monotone, k=k, largest=largest)
     bounding = bound_of_user if scores.histogram is None else scores.histogram.bound_of_user
     max_items_per_user = bounding(max_items_per_user)
+    if scores.clamped:  # the next count stands for all that were left out
+        max_items_per_user = None
     chosen = noise_for(
         noise=noise,
         method=method,

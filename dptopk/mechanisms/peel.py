@@ -86,7 +86,8 @@ def peel(
     Parameters
     ----------
     counts : Histogram, Histograms or array, shape (d,)
-        Users per item over a known domain. An array of floats holds scores,
+        Users per item over a known domain; items that a truncated histogram
+        left out count what the next one does. An array of floats holds scores,
         and so does one of integers with ``monotone=False``: of any sign.
     k : int
         How many items to pick, 1 <= k <= d.

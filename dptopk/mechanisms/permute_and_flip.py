@@ -90,7 +90,8 @@ def permute_and_flip(
     Parameters
     ----------
     counts : Histogram, Histograms or array, shape (d,)
-        Users per item over a known domain. An array of floats holds scores,
+        Users per item over a known domain; items that a truncated histogram
+        left out count what the next one does. An array of floats holds scores,
         and so does one of integers with ``monotone=False``: of any sign.
     k : int, default 1
         How many items to pick, 1 <= k <= d.
@@ -186,6 +187,7 @@ def plan_permute_and_flip(
 
     def draw(rng: Rng | None) -> Release:
         picks, private = select(head, k=k, scale=scale, noise="exponential", fresh=True, rng=rng)
+        picks = scores.items_of(picks)
         return Release(
             indices=picks,
             labels=scores.labels_of(picks),

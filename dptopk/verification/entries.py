@@ -18,6 +18,7 @@ from dptopk.verification import (
     sparse_vector,
     stable_release,
     top_stable,
+    truncated,
     weighted,
 )
 from dptopk.verification.registry import Entry
@@ -43,5 +44,6 @@ ENTRIES: dict[str, Entry] = {
         ranking.ENTRY,
         session.ENTRY,
         groups.ENTRY,
+        truncated.ENTRY,
     )
 }
