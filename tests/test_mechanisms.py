@@ -144,8 +144,14 @@ def case(mechanism, error, message, **changes):
             for m in FULL_DOMAIN
         ),
         *(
-            case(m, ValueError, f"{m} needs all counts", counts=dp.Histogram(COUNTS).truncate(3))
-            for m in FULL_DOMAIN if m not in ("joint", "canonical")
+            case(m, ValueError, f"{m} needs all counts", largest=False,
+                 counts=dp.Histogram(COUNTS).truncate(3))
+            for m in FULL_DOMAIN if m not in ("joint", "canonical", "peel")
+        ),
+        *(
+            case(m, ValueError, "k must be at most the number of items, 7; got 8", k=8,
+                 counts=dp.Histogram(COUNTS).truncate(3))
+            for m in FULL_DOMAIN if m != "noisy_max"
         ),
         case("noisy_max", ValueError, "noise must be one of .*, laplace, got 'pink'", noise="pink"),
         case("noisy_max", TypeError, "noise must be a string, got NoneType", noise=None),
