@@ -10,6 +10,8 @@ import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.accounting import gaussian_sigma
 from dptopk.mechanisms._select import outside
+from dptopk.mechanisms.noisy_counts import ANY_ITEM
+from dptopk.mechanisms.table import MECHANISMS
 from dptopk.verification.truncated import clamped
 
 HUGE = 10**12
@@ -141,6 +143,8 @@ def test_no_counts_of_a_truncated_histogram():
         with pytest.raises(ValueError, match=f"counts of what {release.mechanism} picked need all"):
             dp.noisy_counts(release, huge(), epsilon=1.0)
         assert name.startswith(release.mechanism)
+    known = {name for name, its in MECHANISMS.items() if its.domain == "known"}
+    assert known == set(ANY_ITEM)
 
 
 def test_sessions_and_trials_take_them():

@@ -21,12 +21,16 @@ from dptopk.discrete import (
     variance,
 )
 from dptopk.histogram import Counts, Histogram, Histograms, as_histogram
-from dptopk.mechanisms.table import MECHANISMS
 from dptopk.release import Cost, CountsNoise, Release
 from dptopk.releases import Releases
 from dptopk.rng import Rng
 
 __all__ = ["noisy_counts"]
+
+#: What picks any item of a known domain, those too that a truncated histogram left out.
+ANY_ITEM = (
+    "peel", "oneshot", "noisy_max", "permute_and_flip", "gamma", "joint", "canonical",
+)  # fmt: skip
 
 THEOREMS = {
     "laplace": "discrete Laplace counts, L1 sensitivity {}",
@@ -283,8 +287,7 @@ def _counts_of(release: Release, h: Histogram) -> np.ndarray:
             raise other
         return _counts_by_label(release.items, h, other)
     items = release.indices
-    its = MECHANISMS.get(release.mechanism)
-    if its is not None and its.domain == "known" and h.known_domain and h.tail is None:
+    if release.mechanism in ANY_ITEM and h.known_domain and h.tail is None:
         # It picks what was left out too: an error then and only then would tell the data.
         raise ValueError(
             f"counts of what {release.mechanism} picked need all counts: "
