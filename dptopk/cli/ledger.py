@@ -6,7 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from dptopk.cli.groups import shown
 from dptopk.cli.printing import Refused, plain, print_json, printable, refusing, tables
+from dptopk.releases import Releases
 
 
 def add(commands: Any) -> None:
@@ -132,6 +134,9 @@ def _history(args: argparse.Namespace) -> int:
 def _released(release: Any) -> str:
     if release is None:
         return "nothing recorded: under way or lost, and charged"
+    if isinstance(release, Releases):
+        rows = (f"{shown(group)}: {_released(one)}" for group, one in release.items())
+        return "; ".join(rows)
     names = [printable(str(item)) for item in release.items]
     return ", ".join(names + ([] if release.complete else ["BOT"]))
 
@@ -139,11 +144,17 @@ def _released(release: Any) -> str:
 def _line(entry: Any) -> dict[str, Any]:
     release = entry.release
     line = {**entry._asdict(), "release": None}
-    if release is not None:
-        line["release"] = {
-            "items": [plain(item) for item in release.items],
-            "ordered": bool(release.ordered),
-            "complete": bool(release.complete),
-            "private": bool(release.private),
-        }
+    if isinstance(release, Releases):
+        groups = [{"group": plain(group), **_items(one)} for group, one in release.items()]
+        line["release"] = {"groups": groups, "private": bool(release.private)}
+    elif release is not None:
+        line["release"] = {**_items(release), "private": bool(release.private)}
     return line
+
+
+def _items(release: Any) -> dict[str, Any]:
+    return {
+        "items": [plain(item) for item in release.items],
+        "ordered": bool(release.ordered),
+        "complete": bool(release.complete),
+    }

@@ -68,6 +68,16 @@ def columns_of(args: argparse.Namespace, names: tuple[str, str]) -> tuple[str | 
     return numbers[0], numbers[1]
 
 
+def groups_columns(args: argparse.Namespace) -> tuple[str | int, ...]:
+    """Return the columns of --by as given: names, or numbers where there is no header."""
+    given = getattr(args, "by", None) or []
+    if not args.no_header:
+        return tuple(given)
+    if not all(text.isascii() and text.isdigit() and int(text) > 0 for text in given):
+        raise Refused("with --no-header --by must be the number of a column, from 1")
+    return tuple(map(int, given))
+
+
 def open_events(args: argparse.Namespace, names: tuple[str, str], connection: Any) -> Any:
     """Open the files as one relation, whose columns are named ``str(column)``."""
     from dptopk.errors import SourceError
@@ -79,6 +89,7 @@ def open_events(args: argparse.Namespace, names: tuple[str, str], connection: An
             args.files,
             user=columns[0],
             item=columns[1],
+            by=groups_columns(args),
             format=args.format,
             header=not args.no_header,
             delimiter=args.delimiter,
@@ -87,7 +98,8 @@ def open_events(args: argparse.Namespace, names: tuple[str, str], connection: An
         )
     except SourceError as error:
         message = str(error)
-    for name, column in zip(names, columns, strict=True):
+    named = [*zip(names, columns, strict=True), *(("by", each) for each in groups_columns(args))]
+    for name, column in named:
         if f"no column {column!r}" in message:
             raise Refused(f"{message}; say which column it is by --{name}")
     raise SourceError(message)

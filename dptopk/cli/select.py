@@ -7,6 +7,7 @@ import re
 import sys
 from typing import Any
 
+from dptopk.cli import groups as by_group
 from dptopk.cli.ledger import existing
 from dptopk.cli.printing import (
     CONFIDENCE,
@@ -17,7 +18,7 @@ from dptopk.cli.printing import (
     refusing,
     tables,
 )
-from dptopk.cli.reading import add_files, columns_of, open_events
+from dptopk.cli.reading import add_files, columns_of, groups_columns, open_events
 from dptopk.mechanisms import table
 
 COLUMNS = ("user", "item")
@@ -57,10 +58,9 @@ def add(commands: Any) -> None:
     option(
         "--mechanism",
         choices=(AUTO, *MECHANISMS),
-        default="limited_domain",
         metavar="NAME",
         help="auto, which goes by what is asked and never by the data; or one of "
-        f"{', '.join(MECHANISMS)} (default: limited_domain)",
+        f"{', '.join(MECHANISMS)} (default: limited_domain; with --by and no --groups weighted)",
     )
     option("--unordered", action="store_true", help="of auto: a set will do, in no order")
     option(
@@ -97,6 +97,7 @@ def add(commands: Any) -> None:
     option("--norm", choices=("l2", "l1"), help="of weighted: Gaussian or Laplace noise")
     option("--min-users", type=int, metavar="C", help="of weighted: a threshold C users higher")
     option("--domain", metavar="FILE", help="all items there may be, fixed beforehand; one a line")
+    by_group.add(option)
     option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
     option("--counts-delta", type=float, metavar="D", help="delta of the counts (default: 0)")
     option("--ledger", metavar="PATH", help="charge a budget of this file, in place of --epsilon")
@@ -134,6 +135,7 @@ def _run(args: argparse.Namespace) -> int:
     from dptopk.budget.session import Session
 
     columns_of(args, COLUMNS)
+    by_group.check(args)
     _check_budget(args)
     _choose(args)
     _check_mechanism(args)
@@ -154,6 +156,7 @@ def _select(args: argparse.Namespace, session: Any) -> int:
     from dptopk.sources.rules import rules_of
 
     domain = read_domain(args.domain) if args.domain else None
+    given = by_group.in_groups(args, groups_columns(args))
     with refusing():  # a run on no events refuses bad parameters before any are read
         rules_of(max_items_per_user=args.max_items_per_user, min_events=args.min_events)
         limit = None
@@ -170,13 +173,14 @@ def _select(args: argparse.Namespace, session: Any) -> int:
             h = Histogram.truncated(np.zeros(0, np.int64), [], next_count=0, k_bar=limit)
         else:
             h = Histogram(np.zeros(len(domain), np.int64), domain)
-        _check_call(h, args, session)
+        _check_call(by_group.empty(args, given, h), args, session)
     if not (args.json or args.quiet):
         tables()
     con = connect()
     columns = columns_of(args, COLUMNS)
     events = open_events(args, COLUMNS, con)
     user, item = map(str, columns)
+    by_group.fit(args, given, events)
     h = Histogram.from_events(
         events,
         user=user,
@@ -189,6 +193,7 @@ def _select(args: argparse.Namespace, session: Any) -> int:
         hash_key=args.hash_key,
         bounded_by_nature=args.bounded_by_nature,
         **_weighting(args),
+        **given,
         progress=False if args.quiet else con.query_progress,
     )
     _print_release(_run_mechanism(h, args, session, args.request_id), args, session)
@@ -319,7 +324,7 @@ def _check_counts(args: argparse.Namespace) -> None:
         epsilon = positive("counts-epsilon", args.counts_epsilon)
         delta = probability("counts-delta", args.counts_delta or 0.0, zero=True)
         k = integer("k", _most(args))
-        calibrate_counts(epsilon, delta, k, k, None)
+        calibrate_counts(epsilon, delta, k, k, None, args.max_groups_per_user or 1)
 
 
 def _limit(args: argparse.Namespace) -> int:
@@ -415,13 +420,13 @@ def _stopped(release: Any, args: argparse.Namespace) -> str:
 
 
 def _print_release(release: Any, args: argparse.Namespace, session: Any = None) -> None:
-    measures, more = None, {}
-    if release.counts is not None:
+    measures, more, groups = None, {}, args.by is not None
+    if not groups and release.counts is not None:
         more["counts_noise"] = release.counts_noise._asdict()
         intervals = release.intervals(CONFIDENCE).tolist()
         measures = Measures("counts", "users (noisy)", release.counts.tolist(), intervals, "d")
     before, after = [], []
-    if not release.complete:
+    if not groups and not release.complete:
         before.append(_stopped(release, args))
     if session is not None:
         left = session.remaining
@@ -430,6 +435,9 @@ def _print_release(release: Any, args: argparse.Namespace, session: Any = None) 
             f"Of budget {printable(args.budget)}, {left.outcomes} outcomes and {left.calls} calls "
             "are left."
         )
+    if groups:
+        by_group.print_releases(release, args, more=more, after=after)
+        return
     print_release(
         release, args, measures=measures, unit="user", more=more, before=before, after=after
     )
