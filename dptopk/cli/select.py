@@ -20,6 +20,7 @@ from dptopk.cli.printing import (
 )
 from dptopk.cli.reading import add_files, columns_of, groups_columns, open_events
 from dptopk.mechanisms import table
+from dptopk.releases import Releases
 
 COLUMNS = ("user", "item")
 
@@ -420,7 +421,7 @@ def _stopped(release: Any, args: argparse.Namespace) -> str:
 
 
 def _print_release(release: Any, args: argparse.Namespace, session: Any = None) -> None:
-    measures, more, groups = None, {}, args.by is not None
+    measures, more, groups = None, {}, isinstance(release, Releases)
     if not groups and release.counts is not None:
         more["counts_noise"] = release.counts_noise._asdict()
         intervals = release.intervals(CONFIDENCE).tolist()
