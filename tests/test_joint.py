@@ -39,7 +39,11 @@ def test_sets_are_in_item_order_and_sequences_in_their_own():
 
 def test_the_scale_pays_for_the_sensitivity():
     def scale(counts, **options):
-        return dp.joint(counts, k=1, epsilon=0.5, **options).parameters["scale"]
+        one, two = (
+            dp.joint(counts, k=k, epsilon=0.5, **options).parameters["scale"] for k in (1, 2)
+        )
+        assert two == 2 * one  # a single pick needs no half in its weight
+        return two
 
     assert scale([5, 3]) >= 2 / 0.5
     assert scale([5, 3]) == pytest.approx(4)

@@ -78,9 +78,9 @@ def canonical(
     once each, is added or removed: the exponential mechanism with a loss of
     sensitivity 1. The least count in a set and the largest outside both move by
     0 or 1 the same way, so that their difference moves by at most 1, either way:
-    hence the 2 in the weight. Where scores move both ways it moves by 2
-    `sensitivity`. As every exponential mechanism it is one bounded-range step in
-    a `Session` or `Filter`. Items that truncation left out are taken for
+    hence the 2 in the weight, but for k = 1 (docs/proofs/session.md, 11). Where scores
+    move both ways it moves by 2 `sensitivity`. As every exponential mechanism it is one
+    bounded-range step in a `Session` or `Filter`. Items that truncation left out are taken for
     h_(k_bar+1): max(c_j, h_(k_bar+1)) moves as a count does.
 
     **Utility**: with probability 1 - beta the set loses at most
@@ -129,7 +129,8 @@ def steps_canonical(
     k = integer("k", k)
     sensitivity = positive("sensitivity", sensitivity, toward=math.inf)
     field = field_of(counts, "canonical", k=k, monotone=monotone)
-    distance = sensitivity * (2.0 if field.monotone else 4.0)
+    # A single pick is that of `peel`, from which what all scores share drops out.
+    distance = sensitivity * (1.0 if field.monotone else 2.0) * (1.0 if k == 1 else 2.0)
 
     def at(step: float, delta: float, cost: Cost) -> Plan:
         scale = scale_of(step, distance)

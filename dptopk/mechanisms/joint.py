@@ -85,9 +85,9 @@ def joint(
     once each, is added or removed (Theorem 8): the exponential mechanism with
     a loss of sensitivity 1. The i-th best count of all and the i-th best of a
     set both move by 0 or 1 the same way, so that their difference moves by at
-    most 1, either way: hence the 2 in the weight. Where scores move both ways
-    it moves by 2 `sensitivity`. Items that truncation left out are taken for
-    h_(k_bar+1): max(c_j, h_(k_bar+1)) moves as a count does.
+    most 1, either way: hence the 2 in the weight, but for k = 1 (docs/proofs/session.md,
+    11). Where scores move both ways it moves by 2 `sensitivity`. Items that
+    truncation left out are taken for h_(k_bar+1): max(c_j, h_(k_bar+1)) moves as a count does.
 
     The law is exact. Cost on a prepared histogram: about k^1.5 for each loss that is
     looked at, of which there are some tens, hundreds if counts are far apart; some
@@ -143,7 +143,8 @@ def steps_joint(
             f"k must be at most {MOST:,} for a set, got {k}: the numbers of sets are past doubles; "
             'use output="sequence" or peel'
         )
-    distance = sensitivity * (2.0 if field.monotone else 4.0)
+    # A single pick is that of `peel`, from which what all scores share drops out.
+    distance = sensitivity * (1.0 if field.monotone else 2.0) * (1.0 if k == 1 else 2.0)
 
     def at(step: float, delta: float, cost: Cost) -> Plan:
         scale = scale_of(step, distance)

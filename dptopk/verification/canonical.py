@@ -177,7 +177,7 @@ def _twin(seed: int, *, real: bool) -> tuple[int, ...]:
     scores, k = _scores(seed, real)
     values, sizes = np.unique(scores, return_counts=True)
     values, ends = values[::-1].copy(), np.cumsum(sizes[::-1])
-    scale = scale_of(0.3, 4.0 if real else 2.0)
+    scale = scale_of(0.3, (2.0 if real else 1.0) * (1.0 if k == 1 else 2.0))
     blocks, log_unit = _core.Canonical(_core.keys(values), ends, k, scale, real).envelope()
     ranks = canonical.sample(
         tapes.read(seed), values.tolist(), ends.tolist(), k=k, scale=scale,
@@ -204,8 +204,10 @@ ENTRY = Entry(
         # A set's own weight moves by half of epsilon, the sum of all by up to the other half.
         *(
             claimed(f"set of {k}: epsilon = {EPSILON:g}", _law(k), EPSILON, attains=least)
-            for k, least in ((1, 0.47), (2, 0.4), (3, 0.4))
+            for k, least in ((2, 0.4), (3, 0.4))
         ),
+        claimed("set of 1: no half", _law(1, scale=SCALE / 2), EPSILON, attains=0.98),
+        RangeCheck("set of 1: no half, one step", _law(1, scale=SCALE / 2), attains=0.9),
         claimed("set of 2 of 5", _law(2), EPSILON, attains=0.4, items=5, max_count=2),
         claimed("set of 2: epsilon = 12", _law(2, scale=2 / 12), 12.0, attains=0.5),
         claimed("set of 2, truncated to 2 of 4", partial(_truncated, k=2, k_bar=2), EPSILON),
@@ -222,9 +224,9 @@ ENTRY = Entry(
         _sampler("canonical(), set of 3", _public(k=3), k=3),
         _sampler("canonical(), set of 4", _public(k=4), k=4),
         _sampler(
-            "canonical(), set of 1: the exponential mechanism at half of epsilon",
+            "canonical(), set of 1: the exponential mechanism at all of epsilon",
             _public(k=1),
-            law=partial(peel.law, k=1, scale=SCALE),
+            law=partial(peel.law, k=1, scale=SCALE / 2),
         ),
         _sampler("canonical(), scores", _public(k=2, real=True)),
         _sampler(

@@ -138,6 +138,17 @@ def _private(k: int, output: str, attains: float, *, epsilon: float = EPSILON) -
     )
 
 
+def _single(*, monotone: bool = True) -> PrivacyCheck:
+    """Check one pick, which needs no half: it is that of `peel`, and a bounded-range step."""
+    return PrivacyCheck(
+        "set of 1, no half, " + ("counts" if monotone else "scores that move both ways"),
+        _law(1, scale=(1 if monotone else 2) / EPSILON),
+        (Claim(EPSILON, attains=0.88),),
+        max_count=3 if monotone else 2,
+        monotone=monotone,
+    )
+
+
 def _not_private(label: str, law: Law) -> PrivacyCheck:
     return PrivacyCheck(label, law, (Claim(EPSILON),))
 
@@ -259,7 +270,7 @@ def _twin(seed: int, *, output: str, real: bool) -> tuple[int, ...]:
     k = 1 + seed % len(counts)
     scores = counts * 0.37 - 5.0 if real else counts
     values, ends = _groups(scores)
-    scale = scale_of(0.3, 4.0 if real else 2.0)
+    scale = scale_of(0.3, (2.0 if real else 1.0) * (1.0 if k == 1 else 2.0))
     keys = _core.keys(np.array(values))
     drawn_from = _core.Joint(keys, np.array(ends), k, scale, output == "sequence", real)
     envelope = drawn_from.envelope()
@@ -292,8 +303,10 @@ ENTRY = Entry(
         LawCheck("the paper's algorithm is brute force", _paper),
         # A set's own weight moves by half of epsilon; the sum of all weights by up to the other
         # half, the more sets there are. Where epsilon is large, the best sets are nearly all of it.
-        *(_private(k, "set", least) for k, least in ((1, 0.47), (2, 0.64), (3, 0.72))),
-        *(_private(k, "sequence", least) for k, least in ((1, 0.47), (2, 0.66), (3, 0.7))),
+        *(_private(k, "set", least) for k, least in ((2, 0.64), (3, 0.72))),
+        _single(),
+        _single(monotone=False),
+        *(_private(k, "sequence", least) for k, least in ((2, 0.66), (3, 0.7))),
         *(_private(2, output, 0.59, epsilon=12.0) for output in ("set", "sequence")),
         PrivacyCheck(
             "set of 2, truncated to 2 of 4", partial(_truncated, k=2, k_bar=2), (Claim(EPSILON),)
@@ -303,9 +316,9 @@ ENTRY = Entry(
         _sampler("joint(), set of 3", _public(k=3), k=3),
         _sampler("joint(), set of 4", _public(k=4), k=4),
         _sampler(
-            "joint(), set of 1: the exponential mechanism at half of epsilon",
+            "joint(), set of 1: the exponential mechanism at all of epsilon",
             _public(k=1),
-            law=partial(peel.law, k=1, scale=SCALE),
+            law=partial(peel.law, k=1, scale=SCALE / 2),
         ),
         _sampler(
             "joint(), sequence of 2",
