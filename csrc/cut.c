@@ -29,14 +29,14 @@ static int64_t select_key(const int64_t *keys, size_t n, size_t rank, uint64_t *
 
     for (size_t i = 0; i < n; i++) work[i] = descend(keys[i]);
     while ((bits = differing(work, n)) != 0) {
-        uint64_t bucket[2][256] = {{0}}; /* two: equal neighbours don't wait for each other */
+        uint32_t bucket[2][256] = {{0}}; /* two: equal neighbours don't wait for each other */
         uint64_t total;
         unsigned shift = 0, digit = 0;
         size_t kept = 0;
 
         while (bits >> shift > 255) shift++;
         for (size_t i = 0; i < n; i++) bucket[i & 1][work[i] >> shift & 255]++;
-        while (rank > (total = bucket[0][digit] + bucket[1][digit])) {
+        while (rank > (total = (uint64_t)bucket[0][digit] + bucket[1][digit])) {
             rank -= total;
             digit++;
         }
@@ -91,32 +91,6 @@ static void sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_ou
     if (from[0] != keys_out) {
         memcpy(keys_out, from[0], n * sizeof *keys_out);
         memcpy(index_out, from[1], n * sizeof *index_out);
-    }
-}
-
-/* The places of at most DPTK_FEW keys in descending order, equal ones as they stand:
- * each is compared with each, since branches that miss cost more. */
-static void rank_few(const int64_t *keys, size_t n, int64_t *place)
-{
-    uint8_t taken[DPTK_FEW] = {0};
-
-    dptk_rank(keys, n, place);
-    for (size_t i = 0; i < n; i++) place[i] += taken[place[i]]++;
-}
-
-/* The m largest of at most DPTK_FEW pairs, which stand in order of index. */
-static void take_few(const int64_t *keys, const int64_t *index, size_t n, size_t m, int sorted,
-                     int64_t *keys_out, int64_t *index_out)
-{
-    int64_t place[DPTK_FEW];
-    size_t kept = 0;
-
-    rank_few(keys, n, place);
-    for (size_t i = 0; i < n; i++) {
-        if (place[i] >= (int64_t)m) continue;
-        const size_t to = sorted ? (size_t)place[i] : kept++;
-        keys_out[to] = keys[i];
-        index_out[to] = index[i];
     }
 }
 
@@ -183,7 +157,7 @@ static size_t sample_size(size_t n)
 {
     size_t size = 256;
     while (size < DPTK_SAMPLE && size * size < 4 * n) size += size;
-    return n / 8 < size ? n / 8 : size;
+    return n / 8 >= size ? size : n / 8 >= DPTK_FEW / 2 ? n / 8 : DPTK_FEW / 2;
 }
 
 /* A first bound from every step-th score, low enough that seldom fewer than m of its
@@ -202,7 +176,8 @@ static void sample_bound(cut *c, const dptk_column *col, int doubt)
         rank++; /* two and a half standard deviations */
     if (doubt) rank = 4 * rank < size ? 4 * rank : size;
     dptk_ordered_keys(&sample, c->flip, c->hits.keys);
-    c->bound = select_key(c->hits.keys, size, rank, c->work, &ties);
+    c->bound = size <= DPTK_FEW ? dptk_select_few(c->hits.keys, size, rank)
+                                : select_key(c->hits.keys, size, rank, c->work, &ties);
     c->sampled = c->bound > INT64_MIN;
     c->enough = c->sampled ? c->m : c->capacity;
 }
@@ -252,7 +227,7 @@ static void take(cut *c, int sorted, int64_t *keys, int64_t *index)
 
     if (hits->held > DPTK_FEW && hits->held > c->m) compact(c);
     if (hits->held <= DPTK_FEW) {
-        take_few(hits->keys, hits->index, hits->held, c->m, sorted, keys, index);
+        dptk_take_few(hits->keys, hits->index, hits->held, c->m, sorted, keys, index);
     } else if (sorted) {
         sort_pairs(hits->keys, hits->index, c->m, keys, index);
     } else {
@@ -261,9 +236,28 @@ static void take(cut *c, int sorted, int64_t *keys, int64_t *index)
     }
 }
 
+static int cut_few(const dptk_column *col, size_t m, int order, int64_t *keys, int64_t *index,
+                   int *negative)
+{
+    int64_t all[DPTK_FEW] = {0};
+
+    if (dptk_ordered_keys(col, order & DPTK_LEAST ? -1 : 0, all) == DPTK_NAN
+        && !(order & DPTK_NAN_LAST))
+        return DPTK_NAN;
+    if (negative) {
+        int64_t any = 0;
+        for (size_t i = 0; i < col->n; i++) any |= all[i];
+        *negative = any < 0 && col->type <= DPTK_I64;
+    }
+    dptk_take_few(all, NULL, col->n, m, !(order & DPTK_UNSORTED), keys, index);
+    return DPTK_OK;
+}
+
 int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
              int64_t *index, int *negative)
 {
+    if (col->n <= DPTK_FEW) return cut_few(col, m, order, keys, index, negative);
+
     const size_t room = room_for(col->n, m), capacity = capacity_for(col->n, m);
     cut c = {.hits = {.keys = scratch, .index = scratch + room, .watch = negative != NULL},
              .m = m,
@@ -273,7 +267,7 @@ int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int6
              .flip = order & DPTK_LEAST ? -1 : 0,
              .work = (uint64_t *)(scratch + 2 * room)};
 
-    const int sampled = col->n > DPTK_FEW && col->n / 4 >= m;
+    const int sampled = col->n / 4 >= m;
 
     for (int doubt = 0; doubt < 2 && sampled && c.hits.held < m; doubt++) {
         sample_bound(&c, col, doubt); /* it may be unlucky */

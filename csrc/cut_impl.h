@@ -1,4 +1,4 @@
-/* cut_impl.h - private to cut.c, cut_x86.c and filter.c: the loops worth a SIMD form.
+/* cut_impl.h - private to cut.c, cut_x86.c, few.c, filter.c and keys.c: the loops worth a SIMD form.
  *
  * Everything else about the cut is written once, portably. */
 #ifndef DPTK_CUT_IMPL_H
@@ -34,13 +34,16 @@ typedef size_t dptk_filter_fn(const char *data, size_t n, size_t first, int64_t 
 /* That for a type; keys of the least scores are those of the largest, bits flipped. */
 dptk_filter_fn *dptk_filter(int type, int least);
 
-/* The keys of all of a column, flipped or not; NaN comes after every number. */
-void dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys);
+/* The keys of all of a column, flipped or not; NaN comes after every number. Returns
+ * DPTK_NAN if there is any. */
+int dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys);
 
-/* rank[i] = how many of the keys are larger than keys[i]; n at most DPTK_FEW, arrays of
- * DPTK_FEW with anything in the rest. */
-typedef void dptk_rank_fn(const int64_t *keys, size_t n, int64_t *rank);
-dptk_rank_fn dptk_rank;
+/* Of n keys, at most DPTK_FEW, in memory that reaches to a multiple of 16: the rank-th
+ * largest, rank from 1; and the m largest, equal ones as they stand, in descending order or
+ * as they stand, with their indices (NULL: their places). */
+int64_t dptk_select_few(const int64_t *keys, size_t n, size_t rank);
+void dptk_take_few(const int64_t *keys, const int64_t *index, size_t n, size_t m, int sorted,
+                   int64_t *keys_out, int64_t *index_out);
 
 /* Adds 1 to one of lanes[key * DPTK_LANES + 0..3] for each key, where span
  * stands for every key outside [0, span). Unless copy is NULL, no key is

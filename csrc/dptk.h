@@ -115,7 +115,7 @@ enum {
     DPTK_U8,
     DPTK_U16,
     DPTK_U32,
-    DPTK_U64,
+    DPTK_U64, /* up to here integers, the signed ones first */
     DPTK_F16,
     DPTK_F32,
     DPTK_F64

@@ -242,36 +242,3 @@ dptk_filter_fn *dptk_filter(int type, int least)
 {
     return (dptk_simd_get() >= DPTK_SIMD_AVX2 ? avx2 : portable)[type][least];
 }
-
-/* ---- few keys ------------------------------------------------------------- */
-
-#define RANK(target, level)                                                                        \
-    target static void rank_##level(const int64_t *keys, size_t n, int64_t *rank)                  \
-    {                                                                                              \
-        enum { STEP = 16 };                                                                        \
-        for (size_t part = 0; part < n; part += STEP) {                                            \
-            int64_t above[STEP] = {0};                                                             \
-            for (size_t i = 0; i < n; i++)                                                         \
-                for (size_t j = 0; j < STEP; j++) above[j] += keys[i] > keys[part + j];            \
-            memcpy(rank + part, above, sizeof above);                                              \
-        }                                                                                          \
-    }
-
-RANK(, portable)
-#if DPTK_X86
-RANK(DPTK_AVX2, avx2)
-RANK(DPTK_AVX512, avx512)
-#endif
-
-static dptk_rank_fn *const ranks[] = {
-    rank_portable,
-#if DPTK_X86
-    rank_avx2,
-    rank_avx512,
-#endif
-};
-
-void dptk_rank(const int64_t *keys, size_t n, int64_t *rank)
-{
-    ranks[dptk_simd_get()](keys, n, rank);
-}

@@ -48,15 +48,17 @@ int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
     return loaders[col->type](col->data + (ptrdiff_t)first * col->stride, col->stride, count, keys);
 }
 
-void dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys)
+int dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys)
 {
     const int64_t most = col->type == DPTK_F16 ? DPTK_HALF_INF : DPTK_DOUBLE_INF;
+    const int status = dptk_keys(col, 0, col->n, keys);
 
-    if (dptk_keys(col, 0, col->n, keys) == DPTK_NAN)
+    if (status == DPTK_NAN)
         for (size_t i = 0; i < col->n; i++)
             if (keys[i] > most || keys[i] < ~most) keys[i] = INT64_MIN ^ flip;
     if (flip)
         for (size_t i = 0; i < col->n; i++) keys[i] ^= flip;
+    return status;
 }
 
 #define SIZE(name, code, type, bits, has_negatives) [code] = sizeof(type),

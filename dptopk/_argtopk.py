@@ -152,6 +152,9 @@ def argtopk(
     >>> dp.argtopk([3, 1, 2, 4, 6, 5], 2, offsets=[0, 1, 1, 6])
     RaggedIndices(indices=array([0, 4, 5]), offsets=array([0, 1, 1, 3]))
     """
+    done = _core.topk_at_once(a, k, axis, largest, sorted, nan, offsets, workers, False)
+    if done is not None:
+        return done[1]
     order = _order(largest, sorted, nan)
     if offsets is not None:
         return RaggedIndices(*_ragged(a, k, axis, order, offsets, workers, valued=False)[1:])
@@ -223,6 +226,9 @@ def topk(
     >>> dp.topk([1.5, 7.0, -2.0, 9.0], 1, largest=False).values
     array([-2.])
     """
+    done = _core.topk_at_once(a, k, axis, largest, sorted, nan, offsets, workers, True)
+    if done is not None:
+        return TopK(*done)
     order = _order(largest, sorted, nan)
     if offsets is not None:
         return RaggedTopK(*_ragged(a, k, axis, order, offsets, workers, valued=True))

@@ -67,6 +67,17 @@ NAN_REFUSED: str
 def topk(
     a: npt.NDArray[Any], k: int, order: int, values: npt.NDArray[Any] | None = None
 ) -> npt.NDArray[np.int64]: ...
+def topk_at_once(
+    a: object,
+    k: object,
+    axis: object,
+    largest: object,
+    sorted: object,
+    nan: object,
+    offsets: object,
+    workers: object,
+    valued: bool,
+) -> tuple[Any, npt.NDArray[np.int64]] | None: ...
 def topk_rows(
     rows: npt.NDArray[Any],
     k: int,

@@ -518,17 +518,12 @@ cdef int output_of(object array, Py_buffer *view) except -1:
     return PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
 
 
-def topk(a, size_t k, int order, values=None):
-    """Indices of the first k of a 1-D array, 1 <= k <= len(a), in an order: see dptk_cut.
-
-    `values`, k of the same type, takes the elements.
-    """
-    cdef Py_buffer view, index_view, values_view
-    cdef dptk_column col
+cdef object top_of(const dptk_column *col, size_t k, int order, object values):
+    """The indices; `values`, unless None, takes the elements."""
+    cdef Py_buffer index_view, values_view
     cdef int64_t *scratch = NULL
     cdef int status
     cdef bint filled = values is not None
-    column_of(a, &view, &col)
     memset(&index_view, 0, sizeof(Py_buffer))
     memset(&values_view, 0, sizeof(Py_buffer))
     try:
@@ -538,18 +533,66 @@ def topk(a, size_t k, int order, values=None):
             output_of(values, &values_view)
         scratch = scratch_words(dptk_cut_scratch(col.n, k) + k)
         with nogil:
-            status = dptk_cut(&col, k, order, scratch + k, scratch, <int64_t *>index_view.buf,
+            status = dptk_cut(col, k, order, scratch + k, scratch, <int64_t *>index_view.buf,
                               NULL)
             if status == DPTK_OK and filled:
-                dptk_take(&col, <int64_t *>index_view.buf, k, values_view.buf)
+                dptk_take(col, <int64_t *>index_view.buf, k, values_view.buf)
         if status == DPTK_NAN:
             raise ValueError(NAN_REFUSED)
         return index
     finally:
         free(scratch)
-        PyBuffer_Release(&view)
         PyBuffer_Release(&index_view)
         PyBuffer_Release(&values_view)
+
+
+def topk(a, size_t k, int order, values=None):
+    """Indices of the first k of a 1-D array, 1 <= k <= len(a), in an order: see dptk_cut.
+
+    `values`, k of the same type, takes the elements.
+    """
+    cdef Py_buffer view
+    cdef dptk_column col
+    column_of(a, &view, &col)
+    try:
+        return top_of(&col, k, order, values)
+    finally:
+        PyBuffer_Release(&view)
+
+
+def topk_at_once(a, k, axis, largest, sorted, nan, offsets, workers, bint valued):
+    """(values, indices) of the commonest calls, which need no more checks than these; else None.
+
+    values is None unless valued.
+    """
+    cdef Py_buffer view
+    cdef dptk_column col
+    cdef int order = 0
+    if type(a) is not np.ndarray or type(k) is not int or offsets is not None:
+        return None
+    if type(axis) is not int or axis != -1 or type(workers) is not int or workers != 1:
+        return None
+    if largest is False:
+        order |= DPTK_LEAST
+    elif largest is not True:
+        return None
+    if sorted is False:
+        order |= DPTK_UNSORTED
+    elif sorted is not True:
+        return None
+    if type(nan) is not str or nan != "error":
+        return None
+    try:
+        column_of(a, &view, &col)
+    except (TypeError, ValueError):  # of another type or shape
+        return None
+    try:
+        if not 1 <= k <= <Py_ssize_t>col.n:
+            return None
+        values = np.empty(k, a.dtype) if valued else None
+        return values, top_of(&col, k, order, values)
+    finally:
+        PyBuffer_Release(&view)
 
 
 NAN_REFUSED = 'a must not contain NaN; nan="last" puts it behind all numbers'

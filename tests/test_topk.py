@@ -250,6 +250,10 @@ def test_refused(a, error, message):
         ({"sorted": None}, TypeError, "sorted must be True or False, got NoneType"),
         ({"nan": "first"}, ValueError, "nan must be one of error, last, got 'first'"),
         ({"nan": None}, TypeError, "nan must be a string, got NoneType"),
+        ({"axis": np.array([0, 1])}, TypeError, "axis must be an integer or None, got ndarray"),
+        ({"workers": True}, TypeError, "workers must be an integer, got bool"),
+        ({"workers": 1.0}, TypeError, "workers must be an integer, got float"),
+        ({"nan": np.array(["error"])}, TypeError, "nan must be a string, got ndarray"),
         ({"workers": 0}, ValueError, "workers must be an integer >= 1, got 0"),
         ({"workers": 1.5}, TypeError, "workers must be an integer, got float"),
         ({"offsets": [0, 4]}, ValueError, "offsets must lie from 0 to the number of elements"),
@@ -265,8 +269,9 @@ def test_refused(a, error, message):
 )
 def test_bad_arguments(options, error, message):
     for call in (dp.argtopk, dp.topk):
-        with pytest.raises(error, match=re.escape(message)):
-            call([1, 2, 3], **{"k": 1, **options})
+        for a in ([1, 2, 3], np.array([1, 2, 3])):
+            with pytest.raises(error, match=re.escape(message)):
+                call(a, **{"k": 1, **options})
     if "offsets" in options:
         with pytest.raises(ValueError, match="a must have one dimension"):
             dp.argtopk([[1, 2, 3]], 1, offsets=[0, 1])
