@@ -67,7 +67,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
-    parser.add_argument("--full", action="store_true", help="of utility: ten times the trials")
+    parser.add_argument(
+        "--full", action="store_true", help="of utility: ten times the trials; of cut: all sizes"
+    )
     parser.add_argument("--keep", metavar="FILE", help="of utility: write all figures as JSON")
     parser.add_argument("--simd", type=int, default=None, help="0 portable, 1 AVX2, 2 AVX-512")
     args = parser.parse_args()
@@ -81,7 +83,7 @@ def main() -> int:
     console = rich.console.Console(width=160)
     for name in args.names or [name for name in BENCHES if name not in APART]:
         bench: Any = BENCHES[name]
-        full = {"full": args.full} if bench is bench_utility else {}
+        full = {"full": args.full} if bench in (bench_utility, bench_cut) else {}
         kept = {"keep": args.keep} if bench is bench_utility else {}
         for results in getattr(bench, "tables", lambda quick: ())(args.quick, **full, **kept):
             console.print(results)

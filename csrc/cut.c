@@ -155,9 +155,9 @@ static void compact(cut *c)
 /* How many scores to sample: as many as cost no more than the candidates they save. */
 static size_t sample_size(size_t n)
 {
-    size_t size = 256;
+    size_t size = DPTK_FEW / 2;
     while (size < DPTK_SAMPLE && size * size < 4 * n) size += size;
-    return n / 8 >= size ? size : n / 8 >= DPTK_FEW / 2 ? n / 8 : DPTK_FEW / 2;
+    return size;
 }
 
 /* A first bound from every step-th score, low enough that seldom fewer than m of its

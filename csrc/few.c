@@ -5,9 +5,7 @@
 #include <string.h>
 
 /* Which key comes at each place, in descending order, equal ones as they stand. */
-typedef void order_fn(const int64_t *keys, size_t n, uint8_t *from);
-
-static void insert(const int64_t *keys, size_t n, uint8_t *from)
+static inline void insert(const int64_t *keys, size_t n, uint8_t *from)
 {
     int64_t sorted[DPTK_FEW];
 
@@ -30,9 +28,9 @@ typedef int64_t memory __attribute__((vector_size(32), aligned(1), may_alias));
 /* The place of a key is how many come before it: larger ones, and equal ones that stand
  * before it. Each is compared with each, since branches that miss cost more; 16 at a time,
  * no matter what stands behind the last. */
-DPTK_AVX2 static void compare(const int64_t *keys, size_t n, uint8_t *from)
+DPTK_AVX2 static inline void compare(const int64_t *keys, size_t n, uint8_t *from)
 {
-    enum { STEP = 16, VECTORS = 4, LANES = 4 };
+    enum { STEP = 16, VECTORS = 4 };
     static const vector lane[VECTORS] = {
         {0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}};
 
@@ -59,20 +57,55 @@ DPTK_AVX2 static void compare(const int64_t *keys, size_t n, uint8_t *from)
         for (i = part; i < end; i++) from[-place[i - part]] = (uint8_t)i;
     }
 }
-#else
-#define compare insert
 #endif
 
-static void in_order(const int64_t *keys, size_t n, uint8_t *from)
+/* The first m places of that order. The m-th largest of the maxima of LANES lanes is a bound
+ * that m keys reach at least, and few more: only those are put in order. */
+enum { LANES = 16 };
+
+#define FIRST(target, level, order)                                                                \
+    target static void first_##level(const int64_t *keys, size_t n, size_t m, uint8_t *from)       \
+    {                                                                                              \
+        int64_t lane[LANES], kept[DPTK_FEW + 1];                                                   \
+        uint8_t at[DPTK_FEW + 1], rank[DPTK_FEW];                                                  \
+        size_t count = 0, i = LANES;                                                               \
+                                                                                                   \
+        if (n < 2 * LANES || m > LANES) {                                                          \
+            order(keys, n, from);                                                                  \
+            return;                                                                                \
+        }                                                                                          \
+        memcpy(lane, keys, sizeof lane);                                                           \
+        for (; n - i >= LANES; i += LANES)                                                         \
+            for (size_t j = 0; j < LANES; j++)                                                     \
+                lane[j] = keys[i + j] > lane[j] ? keys[i + j] : lane[j];                           \
+        for (size_t j = 0; i < n; i++, j++) lane[j] = keys[i] > lane[j] ? keys[i] : lane[j];       \
+        order(lane, LANES, rank);                                                                  \
+        const int64_t bound = lane[rank[m - 1]];                                                   \
+        for (i = 0; i < n; i++) {                                                                  \
+            kept[count] = keys[i];                                                                 \
+            at[count] = (uint8_t)i;                                                                \
+            count += keys[i] >= bound;                                                             \
+        }                                                                                          \
+        order(kept, count, rank);                                                                  \
+        for (i = 0; i < m; i++) from[i] = at[rank[i]];                                             \
+    }
+
+FIRST(, portable, insert)
+#if DPTK_X86
+FIRST(DPTK_AVX2, avx2, compare)
+#else
+#define first_avx2 first_portable
+#endif
+
+static void first(const int64_t *keys, size_t n, size_t m, uint8_t *from)
 {
-    order_fn *const order = dptk_simd_get() >= DPTK_SIMD_AVX2 ? compare : insert;
-    order(keys, n, from);
+    (dptk_simd_get() >= DPTK_SIMD_AVX2 ? first_avx2 : first_portable)(keys, n, m, from);
 }
 
 int64_t dptk_select_few(const int64_t *keys, size_t n, size_t rank)
 {
     uint8_t from[DPTK_FEW];
-    in_order(keys, n, from);
+    first(keys, n, rank, from);
     return keys[from[rank - 1]];
 }
 
@@ -81,7 +114,7 @@ void dptk_take_few(const int64_t *keys, const int64_t *index, size_t n, size_t m
 {
     uint8_t from[DPTK_FEW + 1];
 
-    in_order(keys, n, from);
+    first(keys, n, m, from);
     if (!sorted) { /* as they stand */
         uint8_t in[DPTK_FEW] = {0};
         size_t kept = 0;

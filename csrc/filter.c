@@ -208,7 +208,7 @@ DPTK_TYPES(VECTORS)
         if (_mm256_movemask_epi8((__m256i)all) == -1)                                              \
             i = end;                                                                               \
         else                                                                                       \
-            while (i < end) SIFT(name, type, bits, less, side);                                    \
+            while (i < end && held < enough) SIFT(name, type, bits, less, side);                   \
     }                                                                                              \
     if (n - i < BLOCK && held < enough)                                                            \
         while (n - i >= STEP) SIFT(name, type, bits, less, side);                                  \
