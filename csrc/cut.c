@@ -71,9 +71,9 @@ static void sort_pass(const int64_t *keys, const int64_t *index, size_t n, unsig
 }
 
 /* Stable, keys descending. Takes (keys, index) as its second buffer and
- * leaves the result in the outputs. */
-static void sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
-                       int64_t *index_out)
+ * leaves the result in the outputs. At most 8 passes, on any data. */
+static void sort_by_bytes(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
+                          int64_t *index_out)
 {
     int64_t *from[2] = {keys, index}, *to[2] = {keys_out, index_out};
     uint64_t differ = 0;
@@ -94,6 +94,61 @@ static void sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_ou
     }
 }
 
+/* The same for a short run, in place: few moves if it is not far from sorted. */
+static void sort_by_insertion(int64_t *keys, int64_t *index, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        const int64_t key = keys[i], item = index[i];
+        size_t at = i;
+        for (; at > 0 && keys[at - 1] < key; at--) {
+            keys[at] = keys[at - 1];
+            index[at] = index[at - 1];
+        }
+        keys[at] = key;
+        index[at] = item;
+    }
+}
+
+/* The same, in about one pass where the keys spread over their range: into buckets of equal
+ * width, and each bucket by itself. */
+static void sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
+                       int64_t *index_out)
+{
+    enum { BUCKETS = 4096, SHORT = 128 };
+    size_t end[BUCKETS], buckets = 1, sum = 0, start = 0;
+    int64_t least = keys[0], most = keys[0];
+    unsigned shift = 0;
+
+    for (size_t i = 1; i < n; i++) {
+        least = keys[i] < least ? keys[i] : least;
+        most = keys[i] > most ? keys[i] : most;
+    }
+    while (buckets < BUCKETS && buckets < n / 2) buckets *= 2;
+    while (((uint64_t)most - (uint64_t)least) >> shift >= buckets) shift++;
+    memset(end, 0, buckets * sizeof *end);
+    for (size_t i = 0; i < n; i++) end[((uint64_t)most - (uint64_t)keys[i]) >> shift]++;
+    for (size_t b = 0; b < buckets; b++) {
+        const size_t count = end[b];
+        end[b] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const size_t to = end[((uint64_t)most - (uint64_t)keys[i]) >> shift]++;
+        keys_out[to] = keys[i];
+        index_out[to] = index[i];
+    }
+    for (size_t b = 0; b < buckets && shift > 0; start = end[b++]) {
+        const size_t count = end[b] - start;
+        if (count <= SHORT) {
+            sort_by_insertion(keys_out + start, index_out + start, count);
+        } else {
+            memcpy(keys + start, keys_out + start, count * sizeof *keys);
+            memcpy(index + start, index_out + start, count * sizeof *index);
+            sort_by_bytes(keys + start, index + start, count, keys_out + start, index_out + start);
+        }
+    }
+}
+
 /* ---- the cut ------------------------------------------------------------- */
 
 /* Candidates: the scores read so far whose key is at least `bound`, or was when they were
@@ -106,9 +161,7 @@ typedef struct cut {
     uint64_t *work;
 } cut;
 
-/* Room for m after a compaction, for what the sample is expected to let through
- * on top of them, and for more: more than m candidates are read between two
- * compactions, which pay for the second. */
+/* Room for m after a compaction, and for at least as many on top of them; and for a sample. */
 static size_t capacity_for(size_t n, size_t m)
 {
     return n / 2 < m + DPTK_SAMPLE ? n : 2 * (m + DPTK_SAMPLE);
@@ -119,11 +172,14 @@ static size_t room_for(size_t n, size_t m) { return capacity_for(n, m) + DPTK_BL
 size_t dptk_cut_scratch(size_t n, size_t m) { return 3 * room_for(n, m); }
 
 /* From here on only keys above tau may get in: a later equal of a held key loses the tie.
- * (Past the largest integer there is none to say so with: it is let in, in vain.) */
+ * (Past the largest integer there is none to say so with: it is let in, in vain.) The next
+ * compaction is when half as many as stay have come, which pay for it. */
 static void raise_bound(cut *c, int64_t tau)
 {
+    const size_t enough = c->m + c->m / 2 + DPTK_CHUNK / 8;
+
     c->bound = tau < INT64_MAX ? tau + 1 : tau;
-    c->enough = c->capacity;
+    c->enough = enough < c->capacity ? enough : c->capacity;
     c->sampled = 0;
 }
 
@@ -153,10 +209,10 @@ static void compact(cut *c)
 }
 
 /* How many scores to sample: as many as cost no more than the candidates they save. */
-static size_t sample_size(size_t n)
+static size_t sample_size(size_t bytes)
 {
     size_t size = DPTK_FEW / 2;
-    while (size < DPTK_SAMPLE && size * size < 4 * n) size += size;
+    while (size < DPTK_SAMPLE && size * size < bytes / 2) size += size;
     return size;
 }
 
@@ -166,7 +222,7 @@ static size_t sample_size(size_t n)
  * only. */
 static void sample_bound(cut *c, const dptk_column *col, int doubt)
 {
-    const size_t n = col->n, size = sample_size(n);
+    const size_t n = col->n, size = sample_size(n * dptk_size(col->type));
     const size_t step = (n / size - 1) | 1; /* odd: tables have even row lengths */
     const dptk_column sample = {col->data, col->stride * (ptrdiff_t)step, size, col->type};
     const double expected = (double)size * (double)c->m / (double)n;

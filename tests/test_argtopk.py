@@ -86,7 +86,7 @@ def test_values_are_the_elements(dtype, level):
 def sampled_positions(n):
     """Return where the C code looks for its first bound."""
     size = 32
-    while size < 2048 and size * size < 4 * n:
+    while size < 2048 and size * size < 4 * n:  # of int64
         size *= 2
     return np.arange(size) * ((n // size - 1) | 1)
 
