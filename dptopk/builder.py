@@ -13,7 +13,7 @@ from dptopk._validate import boolean, choice, integer
 from dptopk.histogram import Histogram, Norm, Nulls
 from dptopk.sources.batches import read_batch
 from dptopk.sources.files import checked_directory
-from dptopk.sources.interrupt import interruptible
+from dptopk.sources.interrupt import interruptible, stopping
 from dptopk.sources.pairs import Pairs, read_header
 
 __all__ = ["HistogramBuilder"]
@@ -353,7 +353,8 @@ batches before: equal labels would not meet; make the batches of one type
                 return work()
 
         self._pairs.check_usable()
-        return interruptible(alone, self._pairs.interrupt)
+        with stopping(self._pairs.interrupt):
+            return interruptible(alone)
 
     def __enter__(self) -> HistogramBuilder:
         self._pairs.check_usable()

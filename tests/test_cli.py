@@ -672,6 +672,8 @@ def test_what_helps_after_an_early_stop_follows_from_the_question_alone(run, eve
         (["--format", "xls"], "argument --format: invalid choice: 'xls'"),
         (["--nulls", "keep"], "argument --nulls: invalid choice: 'keep'"),
         (["--delimiter", "ab"], "argument --delimiter: must be one character"),
+        (["--temp-directory", "/no/where"], "temp_directory must be a directory that can be"),
+        (["--memory-limit", "much"], "memory_limit must be a size such as '2GB'"),
     ],
 )
 def test_bad_ways_to_read(refused, events, argv, message):

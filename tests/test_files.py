@@ -604,7 +604,7 @@ def test_one_ctrl_c_ends_a_wait_for_a_pipe(sent):
     # It says when it begins to read, as an import takes Ctrl-C badly.
     code = (
         "import sys; from dptopk.sources import files; from dptopk.cli import main; "
-        "files.connect(); print('on', flush=True); sys.exit(main(sys.argv[1:]))"
+        "files.connect(); print('on', flush=True); sys.exit(main())"
     )
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     process = subprocess.Popen([sys.executable, "-c", code, *command], **pipes)
@@ -618,3 +618,59 @@ def test_one_ctrl_c_ends_a_wait_for_a_pipe(sent):
     assert b"Traceback" not in process.stderr.read()
     for pipe in (process.stdin, process.stdout, process.stderr):
         pipe.close()
+
+
+# ---- more than memory holds
+
+WIDE = (
+    "COPY (SELECT 'a user of a long name ' || range AS user, 'an item ' || range % 999_999 AS item"
+)
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_goes_to_the_named_directory_and_is_removed(tmp_path, monkeypatch):
+    path, folder = tmp_path / "e.csv", tmp_path / "spill"
+    folder.mkdir()
+    connect().execute(f"{WIDE} FROM range(1_000_000)) TO '{path}' (HEADER)")
+    monkeypatch.chdir(folder)
+    seen = []
+    real = dp.Histogram.from_events.__func__
+
+    def spy(cls, events, **options):
+        (private,) = folder.iterdir()
+        h = real(cls, events, **options)
+        seen.append(private.stat().st_mode & 0o777)
+        return h
+
+    read = {**COLUMNS, "k_bar": 3, "memory_limit": "80MB"}
+    with pytest.raises(SourceError, match="do not fit in memory; name a directory where they may"):
+        dp.Histogram.from_files(path, **read)
+    assert list(folder.iterdir()) == []
+    monkeypatch.setattr(dp.Histogram, "from_events", classmethod(spy))
+    h = dp.Histogram.from_files(path, temp_directory=folder, **read)
+    assert (h.labels, h.counts.tolist()) == (("an item 0", "an item 1", "an item 10"), [2, 1, 1])
+    assert list(folder.iterdir()) == []
+    assert seen == [0o700]
+
+    def fail(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(dp.Histogram, "from_events", fail)
+    with pytest.raises(KeyboardInterrupt):
+        dp.Histogram.from_files(path, temp_directory=folder, **read)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"temp_directory": "/no/where"}, ValueError, "temp_directory must be a directory that"),
+        ({"temp_directory": 7}, TypeError, "temp_directory must be a path, got int"),
+        ({"memory_limit": "2"}, ValueError, "memory_limit must be a size such as '2GB'"),
+        ({"memory_limit": "-1GB"}, ValueError, "memory_limit must be a size"),
+        ({"memory_limit": 2}, TypeError, "memory_limit must be a text such as '2GB', got int"),
+    ],
+)
+def test_bad_limits(tmp_path, options, error, message):
+    with pytest.raises(error, match=message):
+        dp.Histogram.from_files(tmp_path / "none.csv", **COLUMNS, **options)

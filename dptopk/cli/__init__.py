@@ -8,6 +8,7 @@ kept for a failed `verify`. One file for each command.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import sys
@@ -51,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as stop:  # --help and --version
         return stop.code if isinstance(stop.code, int) else 0
     except KeyboardInterrupt:
+        if argv is None:  # an engine at work that could not be stopped must not hold us up
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+            os._exit(130)
         return 130
     except BrokenPipeError:  # the reader has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import re
 import sys
 from typing import Any
@@ -104,6 +105,8 @@ def add(commands: Any) -> None:
     option("--ledger", metavar="PATH", help="charge a budget of this file, in place of --epsilon")
     option("--budget", metavar="NAME", help="which budget of the ledger")
     option("--request-id", metavar="ID", help="a repeated request is not drawn and paid again")
+    option("--temp-directory", metavar="DIR", help="where what does not fit into memory may go")
+    option("--memory-limit", metavar="SIZE", help="of the engine that counts, such as 2GB")
     option("--json", action="store_true", help="one JSON object instead of a table")
     option("-q", "--quiet", action="store_true", help="the items only, one a line; no progress")
 
@@ -153,7 +156,7 @@ def _select(args: argparse.Namespace, session: Any) -> int:
 
     from dptopk import Histogram
     from dptopk.sources.domains import fitted, read_domain
-    from dptopk.sources.files import connect
+    from dptopk.sources.files import opened
     from dptopk.sources.rules import rules_of
 
     domain = read_domain(args.domain) if args.domain else None
@@ -177,26 +180,29 @@ def _select(args: argparse.Namespace, session: Any) -> int:
         _check_call(by_group.empty(args, given, h), args, session)
     if not (args.json or args.quiet):
         tables()
-    con = connect()
-    columns = columns_of(args, COLUMNS)
-    events = open_events(args, COLUMNS, con)
-    user, item = map(str, columns)
-    by_group.fit(args, given, events)
-    h = Histogram.from_events(
-        events,
-        user=user,
-        item=item,
-        domain=None if domain is None else fitted(domain, events, item),
-        k_bar=limit,
-        max_items_per_user=args.max_items_per_user,
-        nulls=args.nulls,
-        min_events=args.min_events,
-        hash_key=args.hash_key,
-        bounded_by_nature=args.bounded_by_nature,
-        **_weighting(args),
-        **given,
-        progress=False if args.quiet else con.query_progress,
-    )
+    with contextlib.ExitStack() as stack:
+        with refusing():
+            limits = {"temp_directory": args.temp_directory, "memory_limit": args.memory_limit}
+            con = stack.enter_context(opened(**limits))
+        columns = columns_of(args, COLUMNS)
+        events = open_events(args, COLUMNS, con)
+        user, item = map(str, columns)
+        by_group.fit(args, given, events)
+        h = Histogram.from_events(
+            events,
+            user=user,
+            item=item,
+            domain=None if domain is None else fitted(domain, events, item),
+            k_bar=limit,
+            max_items_per_user=args.max_items_per_user,
+            nulls=args.nulls,
+            min_events=args.min_events,
+            hash_key=args.hash_key,
+            bounded_by_nature=args.bounded_by_nature,
+            **_weighting(args),
+            **given,
+            progress=False if args.quiet else con.query_progress,
+        )
     _print_release(_run_mechanism(h, args, session, args.request_id), args, session)
     return 0
 

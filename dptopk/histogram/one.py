@@ -818,6 +818,8 @@ class Histogram:
         hash_key: str = "",
         bounded_by_nature: bool = False,
         by: None = None,
+        temp_directory: str | os.PathLike[str] | None = None,
+        memory_limit: str | None = None,
         progress: bool = False,
     ) -> Histogram: ...
 
@@ -845,6 +847,8 @@ class Histogram:
         groups: Any = None,
         max_groups_per_user: int | None = None,
         every: str | Sequence[Any] | None = None,
+        temp_directory: str | os.PathLike[str] | None = None,
+        memory_limit: str | None = None,
         progress: bool = False,
     ) -> Histograms: ...
 
@@ -871,6 +875,8 @@ class Histogram:
         groups: Any = None,
         max_groups_per_user: int | None = None,
         every: str | Sequence[Any] | None = None,
+        temp_directory: str | os.PathLike[str] | None = None,
+        memory_limit: str | None = None,
         progress: bool = False,
     ) -> Histogram | Histograms:
         """Count the distinct users of each item in files of events.
@@ -899,6 +905,13 @@ class Histogram:
             Parquet keeps its types.
         by, groups, max_groups_per_user, every
             As in `from_events`; `by` may be numbers of columns, too.
+        temp_directory : path, optional
+            An existing directory for what does not fit into memory: private
+            events, not encrypted, in a folder that only you can read and that is
+            removed at the end. By default nothing is written, and what does not
+            fit is an error.
+        memory_limit : str, optional
+            Of the engine, such as "2GB"; 80% of the machine's memory by default.
 
         Returns
         -------
@@ -921,41 +934,45 @@ class Histogram:
         >>> dp.Histogram.from_files(path, user="package", item="dependency", k_bar=1000)
         Histogram(unknown domain, k_bar=1000)
         """
-        from dptopk.sources.files import connect, read_events
+        from dptopk.sources.files import opened, read_events
 
         columns = () if by is None else (by,) if isinstance(by, (str, int)) else tuple(by)
         named = None if by is None else list(map(str, columns))
         _groups(named, groups, max_groups_per_user, every)  # before a stream is read
-        connection = connect()
-        events = read_events(
-            paths,
-            user=user,
-            item=item,
-            by=columns,
-            format=format,
-            header=header,
-            delimiter=delimiter,
-            distinct=min_events == 1,
-            connection=connection,
-        )
-        more: Any = {"groups": groups, "max_groups_per_user": max_groups_per_user, "every": every}
-        return cls.from_events(
-            events,
-            user=str(user),
-            item=str(item),
-            by=named,
-            **more,
-            domain=domain,
-            k_bar=k_bar,
-            max_items_per_user=max_items_per_user,
-            soft_cap=soft_cap,
-            norm=norm,
-            nulls=nulls,
-            min_events=min_events,
-            hash_key=hash_key,
-            bounded_by_nature=bounded_by_nature,
-            progress=connection.query_progress if progress else False,
-        )
+        with opened(temp_directory=temp_directory, memory_limit=memory_limit) as connection:
+            events = read_events(
+                paths,
+                user=user,
+                item=item,
+                by=columns,
+                format=format,
+                header=header,
+                delimiter=delimiter,
+                distinct=min_events == 1,
+                connection=connection,
+            )
+            more: Any = {
+                "groups": groups,
+                "max_groups_per_user": max_groups_per_user,
+                "every": every,
+            }
+            return cls.from_events(
+                events,
+                user=str(user),
+                item=str(item),
+                by=named,
+                **more,
+                domain=domain,
+                k_bar=k_bar,
+                max_items_per_user=max_items_per_user,
+                soft_cap=soft_cap,
+                norm=norm,
+                nulls=nulls,
+                min_events=min_events,
+                hash_key=hash_key,
+                bounded_by_nature=bounded_by_nature,
+                progress=connection.query_progress if progress else False,
+            )
 
     @classmethod
     def from_counts(

@@ -9,20 +9,23 @@ delimiter, which the header line tells, and files whose types differ are refused
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dptopk._validate import boolean, choice, integer
 from dptopk.errors import SourceError
 from dptopk.sources.headers import Columns
+from dptopk.sources.interrupt import stopping
 from dptopk.sources.on_duckdb import duckdb_kind
 from dptopk.sources.paths import NAMED, Paths, expand, format_of, quoted
 from dptopk.sources.readers import How, Reader, of_file, of_stream
 from dptopk.sources.streams import is_stream
 
-__all__ = ["checked_directory", "checked_limit", "connect", "read_events"]
+__all__ = ["checked_directory", "checked_limit", "closed", "connect", "opened", "read_events"]
 
 
 def connect(
@@ -60,6 +63,36 @@ def connect(
         con.execute(f"SET enable_{setting}")
     con.execute("SET progress_bar_time = 0")
     return con
+
+
+@contextlib.contextmanager
+def opened(
+    *, temp_directory: str | os.PathLike[str] | None = None, memory_limit: str | None = None
+) -> Iterator[Any]:
+    """Open a DuckDB as `connect` does, and close it at the end.
+
+    What it writes to the directory stands in a folder that only the owner can
+    read, and is removed however the body ends. Ctrl-C stops what it does.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = None
+        if temp_directory is not None:
+            parent = checked_directory(temp_directory)
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(
+                    prefix="dptopk-", dir=parent, ignore_cleanup_errors=True
+                )
+            )
+        con = connect(temp_directory=folder, memory_limit=memory_limit)
+        stack.callback(closed, con)
+        stack.enter_context(stopping(con.interrupt))
+        yield con
+
+
+def closed(con: Any) -> None:
+    """Close a connection; one that Ctrl-C left at work closes when that is done."""
+    with contextlib.suppress(Exception):
+        con.close()
 
 
 def checked_directory(path: str | os.PathLike[str], name: str = "temp_directory") -> str:

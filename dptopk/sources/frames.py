@@ -20,6 +20,7 @@ from dptopk._validate import integer
 from dptopk.errors import SourceError
 from dptopk.sources.columns import domain_of
 from dptopk.sources.engines import fetch, keyed
+from dptopk.sources.interrupt import can_stop, interruptible
 from dptopk.sources.keys import Keyed, in_engine
 from dptopk.sources.labels import Domain, Kind, matched
 from dptopk.sources.plain import NULLS, count_columns, is_plain, two_columns
@@ -135,7 +136,7 @@ def count_users(
                 rows = sorted(rows, key=lambda row: -row[1])[:limit]  # stable: ties stay by item
             keys, counts = [row[0] for row in rows], [row[1] for row in rows]
         else:
-            keys, counts, bad = in_engine(_count, events, only, limit, rules)
+            keys, counts, bad = _run(lambda: in_engine(_count, events, only, limit, rules), events)
             if bad and bad[0]:
                 column = item if bad[0] >= 2 else user
                 raise SourceError(f"column {column!r} holds nulls; {NULLS}")
@@ -166,6 +167,13 @@ def counted_of(
 
 def _count(events: Keyed, *of: Any) -> tuple[list[Any], ...]:
     return fetch(counts_of(events, *of))
+
+
+def _run(count: Callable[[], Any], events: Keyed) -> Any:
+    """Count, in another thread where the engine itself would not see Ctrl-C."""
+    engine = getattr(events.query, "implementation", None)
+    deaf = engine is not None and (engine.is_pandas() or engine.is_polars() or engine.is_pyarrow())
+    return interruptible(count) if deaf or can_stop() else count()
 
 
 def _int64(counts: list[int]) -> NDArray[np.int64]:

@@ -1,28 +1,47 @@
-"""Ctrl-C ends the wait for work that doesn't look at signals itself."""
+"""Ctrl-C ends the wait for work that doesn't look at signals itself, or not often enough."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["interruptible"]
+__all__ = ["can_stop", "interruptible", "stopping"]
 
-_GRACE = 0.25  # seconds for an engine to stop, after which it is left behind
+_GRACE = 0.3  # seconds for an engine to stop, after which it is left behind
+_PERIOD = 0.05  # seconds between two looks at signals
+_here = threading.local()
 
 
-def interruptible(work: Callable[[], Any], stop: Callable[[], None] | None = None) -> Any:
+@contextlib.contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[None]:
+    """Let `interruptible` work of the body be stopped by a call, as of a connection's interrupt.
+
+    It may be called more than once, and before there is anything to stop. Calls
+    of bodies around this one are made after it.
+    """
+    before = getattr(_here, "stops", ())
+    _here.stops = (stop, *before)
+    try:
+        yield
+    finally:
+        _here.stops = before
+
+
+def can_stop() -> bool:
+    """Whether there is a call that stops the engine."""
+    return bool(getattr(_here, "stops", ()))
+
+
+def interruptible(work: Callable[[], Any]) -> Any:
     """Return what `work` returns, or raise what it raises, such that Ctrl-C ends the wait for it.
 
-    Parameters
-    ----------
-    work : callable
-        Runs in a thread of its own, where this is the main thread, to which
-        signals come; else at once.
-    stop : callable, optional
-        Asks the engine to stop. One that can't is left behind, and ends with
-        its work or the process.
+    It runs in a thread of its own, where this is the main thread, to which
+    signals come; else at once. Who handles the interrupt has to wait for nothing:
+    an engine that can't be stopped is left behind,
+    and ends with its work or with the process.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -38,12 +57,14 @@ def interruptible(work: Callable[[], Any], stop: Callable[[], None] | None = Non
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
-        thread.join()
+        # Not one long wait: a signal that another thread takes does not end it.
+        while thread.is_alive():
+            thread.join(_PERIOD)
     except BaseException:
         end = time.monotonic() + _GRACE
-        # More than once: the first may come before there is anything to stop.
-        while stop is not None and thread.is_alive() and time.monotonic() < end:
-            stop()
+        while can_stop() and thread.is_alive() and time.monotonic() < end:
+            for stop in _here.stops:
+                stop()
             thread.join(_GRACE / 10)
         raise
     if errors:

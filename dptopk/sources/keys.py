@@ -81,7 +81,10 @@ def in_engine(work: Callable[..., Any], *args: Any) -> Any:
         raise KeyboardInterrupt
     # Raised out here, so that not even __context__ holds the engine's message.
     if kind in ("MemoryError", "OutOfMemoryException"):
-        raise SourceError("the distinct (user, item) pairs do not fit in memory")
+        raise SourceError(
+            "the distinct (user, item) pairs do not fit in memory; name a directory where they "
+            "may go: temp_directory of files (--temp-directory), directory of a HistogramBuilder"
+        )
     raise SourceError(
         "the events could not be read and counted: a malformed, cut short or non-UTF-8 row, "
         f"or a failure of the engine ({kind})"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from dptopk.errors import SourceError
 from dptopk.sources.batches import Batch, Held, held_with
-from dptopk.sources.files import connect
+from dptopk.sources.files import closed, connect
 from dptopk.sources.keys import Keyed, in_engine
 from dptopk.sources.labels import Kind
 from dptopk.sources.paths import checked, literal
@@ -307,5 +307,5 @@ def _remove(folder: str | None) -> None:
 
 def _close(con: Any, folder: str | None, process: int) -> None:
     if os.getpid() == process:
-        con.close()
+        closed(con)
         _remove(folder)

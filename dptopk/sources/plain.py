@@ -85,7 +85,8 @@ def count_columns(
     SourceError
         Nulls, if they are an error.
     """
-    rows = zip(users.keys, items.keys, strict=True)
+    # In steps of Python, between which Ctrl-C is seen.
+    rows = (pair for pair in zip(users.keys, items.keys, strict=True))
     pairs: Collection[tuple[Any, Any]]
     if rules.min_events > 1:
         pairs = [pair for pair, n in Counter(rows).items() if n >= rules.min_events or None in pair]

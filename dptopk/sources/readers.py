@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 from dptopk.errors import SourceError
 from dptopk.sources.headers import Columns, Table, first_record, open_binary, table_of
+from dptopk.sources.interrupt import interruptible
 from dptopk.sources.keys import find, no_column
 from dptopk.sources.paths import FORMATS, format_of, literal, packing_of, quoted
-from dptopk.sources.streams import Stream, fed, interruptible, open_stream
+from dptopk.sources.streams import Stream, fed, open_stream
 
 __all__ = ["How", "Reader", "of_file", "of_stream", "parquet_columns", "rows_of"]
 

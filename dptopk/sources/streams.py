@@ -14,11 +14,12 @@ import stat
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from dptopk.errors import SourceError
+from dptopk.sources.interrupt import stopping
 
-__all__ = ["Stream", "fed", "interruptible", "is_stream", "open_stream"]
+__all__ = ["Stream", "fed", "is_stream", "open_stream"]
 
 STDIN = "-"
 _CHUNK = 1 << 20
@@ -87,12 +88,21 @@ def fed(stream: Stream, first: bytes, source: str) -> Iterator[str]:
     if not os.path.exists("/dev/fd"):
         raise SourceError(f"{source}: this system has no /dev/fd to read a stream from; use a file")
     reading, writing = os.pipe()
+    pipe, closing = open(writing, "wb"), threading.Lock()  # noqa: SIM115
     failed: list[str] = []
     # The feeder closes the stream: it may still wait for bytes when the body has failed.
-    feeder = threading.Thread(target=_feed, args=(stream, first, writing, failed), daemon=True)
+    work = (stream, first, pipe, closing, failed)
+    feeder = threading.Thread(target=_feed, args=work, daemon=True)
     feeder.start()
+
+    def end() -> None:  # at once, for whoever still reads
+        with closing:
+            if not pipe.closed:
+                _sink(pipe.fileno())
+
     try:
-        yield f"/dev/fd/{reading}"
+        with stopping(end):
+            yield f"/dev/fd/{reading}"
         feeder.join()
     finally:
         os.close(reading)  # ends the feeder, if nobody reads any more
@@ -100,28 +110,26 @@ def fed(stream: Stream, first: bytes, source: str) -> Iterator[str]:
         raise SourceError(f"{source}: {failed[0]}")
 
 
-def interruptible(work: Callable[[], Any]) -> Any:
-    """Return what `work` does, such that Ctrl-C ends the wait for it.
-
-    DuckDB waits for bytes without a look at signals. Left behind, it ends with
-    the stream or the process.
-    """
-    done: list[Any] = []
-    thread = threading.Thread(target=lambda: done.append(work()), daemon=True)
-    thread.start()
-    thread.join()
-    return done[0] if done else None
+def _sink(descriptor: int) -> None:
+    """Let what is written to a descriptor go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
-def _feed(stream: Stream, first: bytes, writing: int, failed: list[str]) -> None:
+def _feed(
+    stream: Stream, first: bytes, pipe: BinaryIO, closing: threading.Lock, failed: list[str]
+) -> None:
     try:
-        with open(writing, "wb") as pipe:
-            pipe.write(first)
-            while chunk := stream.file.read1(_CHUNK):
-                pipe.write(chunk)
+        pipe.write(first)
+        while chunk := stream.file.read1(_CHUNK):
+            pipe.write(chunk)
+        pipe.flush()
     except BrokenPipeError:  # DuckDB has stopped reading, and says why
         pass
     except (OSError, EOFError, zlib.error):
         failed.append("not readable: malformed or cut short")
     finally:
+        with closing, contextlib.suppress(OSError):
+            pipe.close()
         stream.close()
