@@ -58,7 +58,9 @@ def postgres(tmp_path_factory):
     pytest.importorskip("psycopg", reason="PostgreSQL is not tested: no psycopg")
     binaries = postgres.find_binaries()
     if binaries is None:
-        pytest.skip("PostgreSQL is not tested: no server here; Debian's package is postgresql")
+        pytest.skip(
+            "PostgreSQL is not tested: no server of 15 or newer; Debian's package is postgresql"
+        )
     base = tmp_path_factory.getbasetemp()
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with postgres.server(binaries, shared) as folder:

@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
@@ -22,7 +23,16 @@ def find_binaries():
     found = shutil.which("initdb")
     folders = [Path(found).resolve().parent] if found else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((f for f in folders if (f / "initdb").exists() and (f / "pg_ctl").exists()), None)
+    return next((folder for folder in folders if _is_recent(folder)), None)
+
+
+def _is_recent(folder):
+    """Whether it is of version 15 or newer, which has collations of ICU for whole servers."""
+    if not (folder / "pg_ctl").exists() or not (folder / "initdb").exists():
+        return False
+    said = subprocess.run([folder / "initdb", "--version"], capture_output=True, text=True).stdout
+    version = re.search(r"[0-9]+", said)
+    return version is not None and int(version[0]) >= 15
 
 
 def _unprivileged():

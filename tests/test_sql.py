@@ -464,6 +464,9 @@ def test_no_more_than_k_bar_and_one_rows_come(database):
         assert max(spy.rows) <= max(most, 2)  # two are the types of SQLite's and DuckDB's columns
         assert spy.rows[-1] == most
         assert len(h) == (3 if "domain" in options else 7)
+        if database.dialect == "postgres" and "k_bar" in options:
+            ran = [text for text in spy.statements if text.startswith("WITH dptopk_events")]
+            assert database.run(f"EXPLAIN {ran[-1]}")[0][0].startswith("Limit")
 
 
 # ---- connections

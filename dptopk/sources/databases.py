@@ -253,7 +253,7 @@ def _guarded(work: Callable[..., Any], *args: Any) -> Any:
         return work(*args)
     except Exception as error:
         kind = type(error).__name__
-        interrupted = isinstance(error, RuntimeError) and "interrupted" in str(error).lower()
+        interrupted = type(error) is RuntimeError and "interrupted" in str(error).lower()
     if interrupted:  # DuckDB's word for Ctrl-C
         raise KeyboardInterrupt
     # Raised out here, so that not even __context__ holds the database's message.
