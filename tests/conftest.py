@@ -61,10 +61,9 @@ def postgres(tmp_path_factory):
         pytest.skip(
             "PostgreSQL is not tested: no server of 15 or newer; Debian's package is postgresql"
         )
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    with postgres.server(binaries, shared) as folder:
-        yield f"host={folder} user=dptopk dbname=postgres"
+    base, worker = tmp_path_factory.getbasetemp(), os.environ.get("PYTEST_XDIST_WORKER")
+    with postgres.server(binaries, base.parent if worker else base) as folder:
+        yield postgres.own_database(f"host={folder} user=dptopk", worker or "main")
 
 
 def pytest_terminal_summary(terminalreporter):

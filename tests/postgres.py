@@ -102,3 +102,20 @@ def server(binaries, shared_folder):
             known["users"] -= 1
             if not known["users"]:
                 _stop(binaries, known["folder"])
+
+
+def own_database(server, name):
+    """Make a database for one of the processes that share the server, and tell how to reach it."""
+    import psycopg
+
+    with psycopg.connect(f"{server} dbname=postgres", autocommit=True) as connection:
+        if not connection.execute(
+            "SELECT 1 FROM pg_database WHERE datname = %s", [name]
+        ).fetchone():
+            connection.execute(f"CREATE DATABASE {name}")
+    return f"{server} dbname={name}"
+
+
+def in_database(dsn, name):
+    """Tell how to reach another database of the same server."""
+    return re.sub("dbname=.*", f"dbname={name}", dsn)

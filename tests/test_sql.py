@@ -14,6 +14,7 @@ pytest.importorskip("sqlglot")
 
 from databases import DATABASES, each
 from doors import counts_of
+from postgres import in_database
 
 import dptopk as dp
 from dptopk.errors import SourceError
@@ -313,7 +314,7 @@ def test_a_bound_whatever_the_collation(postgres):
         maker.execute("DROP DATABASE IF EXISTS numbers")
         maker.execute("CREATE DATABASE numbers LOCALE_PROVIDER icu ICU_LOCALE 'en-u-kn-true' "
                       "LOCALE 'C.UTF-8' TEMPLATE template0")  # fmt: skip
-    with psycopg.connect(postgres.replace("dbname=postgres", "dbname=numbers")) as connection:
+    with psycopg.connect(in_database(postgres, "numbers")) as connection:
         assert connection.execute("SELECT '10a' > '9b'").fetchone() == (True,)
         connection.execute("CREATE TABLE t (u integer, i integer)")
         connection.cursor().executemany("INSERT INTO t VALUES (%s, %s)", pairs)
@@ -350,7 +351,7 @@ def test_every_number_of_items_has_its_weight(database, norm):
             assert got[f"{t}-0"] == dp.accounting.weight(t, soft_cap=soft_cap, norm=norm)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_large_domain(database):
     many = 10_000 if database.dialect == "clickhouse" else 100_000  # its max_query_size
     domain = [f"label {n}" for n in range(many)] + ["it's"]
@@ -699,7 +700,7 @@ def test_a_database_of_another_encoding_is_refused(postgres):
     with psycopg.connect(postgres, autocommit=True) as maker:
         maker.execute("CREATE DATABASE latin ENCODING 'LATIN1' LOCALE_PROVIDER libc "
                       "LOCALE 'C' TEMPLATE template0")  # fmt: skip
-    with psycopg.connect(postgres.replace("dbname=postgres", "dbname=latin")) as connection:
+    with psycopg.connect(in_database(postgres, "latin")) as connection:
         with pytest.raises(SourceError, match="the database's encoding is LATIN1"):
             dp.Histogram.from_sql(connection, "SELECT 'a' AS u, 'b' AS i", user="u", item="i")
         connection.execute("CREATE TABLE n (u integer, i bigint)")

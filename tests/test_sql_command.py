@@ -119,21 +119,21 @@ def test_every_dialect_can_read_it(dialect):
     ]
     kinds = [unseen_kind(dialect, name) for name in UNSEEN if name not in NOT_IN.get(dialect, ())]
     assert len(kinds) >= 4
-    for kind in kinds:
-        for rule in rules:
-            for limit in (None, 11):
-                text = counting(source, (kind, kind), rule, limit=limit)
-                (tree,) = sqlglot.parse(text, read=dialect)
-                assert tree.key == "select"
-                assert ("limit" in tree.args and tree.args["limit"] is not None) == (limit == 11)
-                assert tree.args["order"].expressions[-1].this.name == "i"
-                names = {column.alias_or_name for column in tree.expressions}
-                count = "users" if rule.weighting is None else "weights"
-                refused = rule.nulls == "error" or dialect == "sqlite"
-                assert {"item", count} <= names
-                assert ("refused" in names) == refused
-                columns = {c.name for c in tree.find_all(sqlglot.exp.Column) if c.table == "source"}
-                assert columns == {"who is", "what's"}
+    cases = [(UNSEEN["text"], rule, limit) for rule in rules for limit in (None, 11)]
+    cases += [(kind, rules[1], 11) for kind in kinds]
+    for kind, rule, limit in cases:
+        text = counting(source, (kind, kind), rule, limit=limit)
+        (tree,) = sqlglot.parse(text, read=dialect)
+        assert tree.key == "select"
+        assert ("limit" in tree.args and tree.args["limit"] is not None) == (limit == 11)
+        assert tree.args["order"].expressions[-1].this.name == "i"
+        names = {column.alias_or_name for column in tree.expressions}
+        count = "users" if rule.weighting is None else "weights"
+        refused = rule.nulls == "error" or dialect == "sqlite"
+        assert {"item", count} <= names
+        assert ("refused" in names) == refused
+        columns = {c.name for c in tree.find_all(sqlglot.exp.Column) if c.table == "source"}
+        assert columns == {"who is", "what's"}
 
 
 @pytest.mark.parametrize(
