@@ -62,7 +62,7 @@ TABLES = {
 
 
 def ibis_of(table):
-    ibis = pytest.importorskip("ibis", reason="needs ibis: pip install 'dptopk[ibis]'")
+    ibis = pytest.importorskip("ibis", reason="Ibis is not tested: pip install 'dptopk[ibis]'")
     con = duckdb.connect()
     con.register("arrow", table)
     con.execute("CREATE TABLE events AS FROM arrow")
@@ -72,7 +72,9 @@ def ibis_of(table):
 
 
 def dask_of(table):
-    dd = pytest.importorskip("dask.dataframe", reason="needs dask: pip install 'dptopk[dask]'")
+    dd = pytest.importorskip(
+        "dask.dataframe", reason="Dask is not tested: pip install 'dptopk[dask]'"
+    )
     return dd.from_pandas(pandas_arrow(table), npartitions=2)
 
 

@@ -85,12 +85,11 @@ def _kind_of(name: str, dtype: Any) -> Kind | None:
 
 def among(pairs: Any, only: list[Any]) -> Any:
     """Keep the rows of these items, and those with nulls: by a join, which can be long."""
-    from pyspark.sql import functions as F
     from pyspark.sql.types import StructField, StructType
 
     form = StructType([StructField("wanted", pairs.schema["item"].dataType)])
     wanted = pairs.sparkSession.createDataFrame([(key,) for key in only], form)
-    kept = pairs.join(F.broadcast(wanted), pairs["item"] == wanted["wanted"], "left")
+    kept = pairs.join(wanted.hint("broadcast"), pairs["item"] == wanted["wanted"], "left")
     return kept.filter("wanted IS NOT NULL OR `bad` > 0").drop("wanted")
 
 
