@@ -147,8 +147,9 @@ def test_too_large_for_the_coefficient(monkeypatch):
     with pytest.raises(ValueError, match=r"more than 2\*\*34 operations"):
         ranking.ergodicity_coefficient(np.full((9, 9), 1 / 9))
     with pytest.raises(ValueError, match="vouch for it by check_rho=False"):
-        rank(rho=0.9)
-    assert rank(rho=0.9, check_rho=False).parameters["rho_is"] == "vouched for"
+        rank(rho=0.1)
+    assert rank(rho=0.1, check_rho=False).parameters["rho_is"] == "vouched for"
+    assert rank().parameters["rho_is"] == "the worst case"  # which needs no check
 
 
 def test_the_model_is_the_model():
@@ -456,7 +457,7 @@ def test_no_data_in_a_repr_or_message():
     release = rank(k=1)
     assert set(release.parameters) == {
         "k", "method", "degree", "comparisons_per_pair", "rho", "rho_is", "restart", "sensitivity",
-        "n_items", "monotone", "grid", "scale",
+        "n_items", "monotone", "grid", "scale", "max_comparisons_per_item",
     }  # fmt: skip
 
 
@@ -539,3 +540,37 @@ def test_an_item_outside_of_the_domain(command, files):
     assert code == 2
     assert "items that are not among all there are" in err
     assert "dog" not in err
+
+
+# ---- users, and bounds that hold of all outcomes
+
+
+def test_a_user_takes_the_noise_of_as_many_comparisons_of_an_item():
+    wins = np.triu(np.full((9, 9), 7), 1)
+    stated = {"k": 2, "epsilon": 0.2, "degree": 8, "comparisons_per_pair": 7}
+    for method, delta in (("laplace", 0.0), ("pure", 0.0), ("approximate", 0.01)):
+        one, five = (
+            dp.rank_pairs(wins, **stated, method=method, delta=delta, max_comparisons_per_item=m)
+            for m in (1, 5)
+        )
+        ratio = five.parameters["scale"] / one.parameters["scale"]
+        assert ratio == pytest.approx(5, rel=1e-4)
+        assert five.parameters["max_comparisons_per_item"] == 5
+    for wrong, error in ((0, ValueError), (57, ValueError), (2.0, TypeError)):
+        with pytest.raises(error, match="max_comparisons_per_item must be"):
+            dp.rank_pairs(wins, **stated, max_comparisons_per_item=wrong)
+
+
+def test_a_rho_that_holds_of_all_outcomes_is_not_checked(monkeypatch):
+    """Of a complete graph; a smaller one, and any of another graph, is."""
+    checked = []
+    least = chain.least_overlap
+    monkeypatch.setattr(chain, "least_overlap", lambda steps: checked.append(1) or least(steps))
+    wins = np.triu(np.full((5, 5), 4), 1)
+    stated = {"k": 1, "epsilon": 1.0, "degree": 4, "comparisons_per_pair": 4}
+    dp.rank_pairs(wins, **stated)
+    dp.rank_pairs(wins, **stated, rho=0.8)
+    assert not checked
+    with pytest.raises(dp.StatementError, match=r"rho = 0\.7 does not hold"):
+        dp.rank_pairs(wins, **stated, rho=0.7)
+    assert len(checked) == 1

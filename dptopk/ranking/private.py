@@ -45,6 +45,7 @@ def rank_pairs(
     restart: float = 0.0,
     method: Literal["laplace", "pure", "approximate"] = "laplace",
     check_rho: bool = True,
+    max_comparisons_per_item: int = 1,
     winner: str | None = None,
     loser: str | None = None,
     items: Any = None,
@@ -87,6 +88,10 @@ def rank_pairs(
         Whether to check `rho` against these comparisons. Past 2^34 operations (one
         for each item and two that were compared with it: 10,000 items of degree 1,000
         take 10^10) that is not done: then vouch for it by False.
+        A `rho` that holds of all outcomes, as the default does, is never checked.
+    max_comparisons_per_item : int, default 1
+        How many comparisons of any one item one user decides at most. With it whole
+        users are protected: so many times the noise.
     winner, loser : str, optional
         Columns of a frame.
     items : sequence, optional
@@ -117,9 +122,9 @@ def rank_pairs(
     Notes
     -----
     **Guarantee**: (cost.epsilon, cost.delta)-DP when ONE COMPARISON comes out the
-    other way. Who was compared with whom, and how often, is public. This
-    protects single comparisons, not people: who made m of them is protected by
-    m epsilon.
+    other way, or all of ONE USER who decides at most `max_comparisons_per_item` of each
+    item's. Who was compared with whom, and how often, is public. By default it protects
+    single comparisons, not people: who made m of them is protected by m epsilon.
 
     With `rho` given it holds among the tables of which `rho` holds. Others
     are refused, and that refusal is itself visible: where a neighbour of the
@@ -154,13 +159,16 @@ def rank_pairs(
     plan = calibrate(
         n_items, complete=is_complete(table), k=k, epsilon=epsilon, delta=delta, degree=degree,
         comparisons_per_pair=comparisons, rho=rho, restart=restart, method=method,
+        max_comparisons_per_item=max_comparisons_per_item,
     )  # fmt: skip
-    scores = _scores(table, plan, check_rho=check_rho)
+    always = is_complete(table) and plan.rho >= _worst(degree)  # whatever the outcomes
+    scores = _scores(table, plan, check_rho=check_rho and not always)
     parameters = {
         "k": plan.k,
         "method": plan.method,
         "degree": plan.degree,
         "comparisons_per_pair": plan.comparisons_per_pair,
+        "max_comparisons_per_item": plan.max_comparisons_per_item,
         "rho": plan.rho,
         "rho_is": "the worst case" if rho is None else "checked" if check_rho else "vouched for",
         "restart": plan.restart,
@@ -260,6 +268,7 @@ class Plan(NamedTuple):
     grid: int
     scale: float
     widened: float  # sensitivity with the error of computing them
+    max_comparisons_per_item: int
 
 
 def calibrate(
@@ -274,6 +283,7 @@ def calibrate(
     rho: Any,
     restart: Any,
     method: Any,
+    max_comparisons_per_item: Any = 1,
 ) -> Plan:
     """Check what was asked for and return the noise that pays for it."""
     k = integer("k", k)
@@ -283,6 +293,12 @@ def calibrate(
     comparisons = integer("comparisons_per_pair", comparisons_per_pair)
     restart = probability("restart", restart, zero=True)
     method = choice("method", method, METHODS)
+    most = integer("max_comparisons_per_item", max_comparisons_per_item)
+    if most > degree * comparisons:
+        raise ValueError(
+            "max_comparisons_per_item must be at most degree times comparisons_per_pair = "
+            f"{degree * comparisons}, got {most}"
+        )
     bound = _worst(degree) if rho is None and complete else Fraction(1)
     if rho is not None:
         bound = Fraction(_rho(rho))
@@ -297,7 +313,7 @@ def calibrate(
             "without rho or restart every two items must have been compared: otherwise no "
             "bound below 1 holds whatever the outcomes"
         )
-    sensitivity = 2 * stays / (degree * comparisons * gap)
+    sensitivity = most * 2 * stays / (degree * comparisons * gap)
     rounding, tolerance = accuracy(n_items, degree, comparisons)
     error = (Fraction(tolerance) * (1 + Fraction(1, 2**10)) + rounding) / gap
     error += Fraction(n_items + 2, 2**53)
@@ -316,7 +332,7 @@ def calibrate(
         ).scale  # fmt: skip
     return Plan(
         k, epsilon, delta, degree, comparisons, up(bound), restart, method, up(sensitivity),
-        tolerance, grid, scale, up(widened),
+        tolerance, grid, scale, up(widened), most,
     )  # fmt: skip
 
 

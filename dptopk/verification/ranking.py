@@ -83,7 +83,14 @@ def _exact(graph: Graph, wins: Wins, restart: float) -> tuple[Any, Any]:
 
 
 def _flips(graph: Graph, plan: Plan) -> Iterator[tuple[Wins, Wins]]:
-    """Yield all pairs of neighbours of which rho holds."""
+    """Yield all pairs of neighbours of which rho holds: of one comparison, or of a user."""
+    most = plan.max_comparisons_per_item
+    if most > 1:
+        tables = [w for w in graph.outcomes() if _exact(graph, w, plan.restart)[1] <= plan.rho]
+        for wins, other in itertools.permutations(tables, 2):
+            if np.abs(np.array(wins) - np.array(other)).sum(axis=1).max() <= most:
+                yield wins, other
+        return
     for wins in graph.outcomes():
         if _exact(graph, wins, plan.restart)[1] <= plan.rho:
             for other in ranking.neighbours(wins):
@@ -308,6 +315,14 @@ ENTRY = Entry(
         ScoresCheck(f"all noisy scores, restarts, {RING.name}", RING,
                     _plan(RING, restart=RESTART), 0.27),
         *(
+            ScoresCheck(f"a user decides {most} of each item's, {g.name}", g,
+                        _plan(g, max_comparisons_per_item=most, **more), attains)
+            for g, most, more, attains in (
+                (THREE, 2, {}, 1 - SLACK), (FOUR, 2, {}, 0.45), (FOUR, 3, {}, 0.3),
+                (RING, 2, {"restart": RESTART}, 0.2),
+            )
+        ),
+        *(
             PicksCheck(f"k={k} in order, {FOUR.name}", FOUR, _plan(FOUR, k=k), attains=attains)
             for k, attains in ((1, 0.57), (2, 0.74), (3, 0.85))
         ),
@@ -326,6 +341,10 @@ ENTRY = Entry(
         *_wrong("s without 1 - rho", FOUR, RIGHT / 3),
         *_wrong("s without the 2, two items", TWO, 1 / 3),
         *_wrong("s over L once more", THREE, 2 / (2 * 4 * 0.5)),
+        ScoresCheck("a user decides 2 of each item's: noise for one comparison", THREE,
+                    _plan(THREE, max_comparisons_per_item=2), scale=1.0),
+        ScoresCheck("a user decides 2 of each item's: noise 10% too small", THREE,
+                    _plan(THREE, max_comparisons_per_item=2), scale=1.8),
         ScoresCheck("noise 1% too small: all scores", FOUR, _plan(FOUR), scale=RIGHT * 0.99),
         *_wrong("restarts that shrink rho but not enough", RING, 0.1, restart=RESTART),
         DistanceCheck("half of the bound", FOUR, factor=0.5),
