@@ -136,8 +136,8 @@ def rank_pairs(
     One comparison moves the distribution by s = 2 / (d L (1 - rho)) at most in L1 (with
     restarts see `cost.theorem`; proof: docs/proofs/ranking.md), so Laplace
     noise of scale s / epsilon makes all of it private: ranks and scores cost
-    nothing more. "pure" adds noise of scale 2 k s / epsilon, "approximate" of 4 s
-    sqrt(k ln(n / delta)) / epsilon or twice that. Noise is added to integers on a grid; the
+    nothing more. "pure" adds noise of scale 2 k s / epsilon, "approximate" of 8 s
+    sqrt(k ln(n / delta)) / epsilon. Noise is added to integers on a grid; the
     grid and the error of the distribution, bounded beforehand, add to s.
 
     Source: Qiao, Su and Zhang 2021, section 3.
