@@ -55,8 +55,10 @@ def keys(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]: ...
 def cut(
     counts: npt.NDArray[Any], m: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]: ...
-def sort_rows(
-    values: npt.NDArray[Any], offset: npt.NDArray[np.int64] | None = None
+def cut_rows(
+    values: npt.NDArray[Any],
+    m: npt.NDArray[np.int64],
+    offset: npt.NDArray[np.int64] | None = None,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]: ...
 
 LEAST: int

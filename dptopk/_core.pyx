@@ -455,8 +455,8 @@ def cut(counts, size_t m):
         PyBuffer_Release(&view)
 
 
-def sort_rows(values, const int64_t[::1] offset=None):
-    """(keys, index) of the items of every row in descending order, one row after the other.
+def cut_rows(values, const int64_t[::1] m, const int64_t[::1] offset=None):
+    """(keys, index) of the m[i] largest of every row i, one row after the other: dptk_cut.
 
     `values` has two dimensions; or one, of which [offset[i], offset[i + 1]) is row i.
     """
@@ -464,7 +464,7 @@ def sort_rows(values, const int64_t[::1] offset=None):
     cdef dptk_column col
     cdef int64_t[::1] keys_out, index_out
     cdef int64_t *scratch = NULL
-    cdef size_t i, n, done = 0, most = 0
+    cdef size_t i, n = m.shape[0], done = 0, total = 0, room = 0
     cdef int status = DPTK_OK
     PyObject_GetBuffer(values, &view, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
@@ -472,35 +472,32 @@ def sort_rows(values, const int64_t[::1] offset=None):
         if view.ndim != (2 if offset is None else 1) or col.type < 0:
             raise TypeError("values must be native integers, float32 or float64 in rows")
         col.stride = view.strides[view.ndim - 1]
-        if offset is None:
-            n = view.shape[0]
-            most = view.shape[1]
-        else:
-            n = offset.shape[0] - 1
-            for i in range(n):
-                most = max(most, <size_t>(offset[i + 1] - offset[i]))
-        total = n * most if offset is None else int(offset[n] - offset[0])
+        for i in range(n):
+            total += m[i]
+            if m[i]:
+                col.n = view.shape[1] if offset is None else <size_t>(offset[i + 1] - offset[i])
+                room = max(room, dptk_cut_scratch(col.n, m[i]))
         keys_array = np.empty(total, dtype=np.int64)
         index_array = np.empty(total, dtype=np.int64)
         if total == 0:
             return keys_array, index_array
         keys_out, index_out = keys_array, index_array
-        scratch = scratch_words(dptk_cut_scratch(most, most))
+        scratch = scratch_words(room)
         with nogil:
             for i in range(n):
+                if m[i] == 0:
+                    continue
                 if offset is None:
-                    col.n = most
+                    col.n = view.shape[1]
                     col.data = <const char *>view.buf + <Py_ssize_t>i * view.strides[0]
                 else:
                     col.n = <size_t>(offset[i + 1] - offset[i])
                     col.data = <const char *>view.buf + offset[i] * col.stride
-                if col.n == 0:
-                    continue
-                status = dptk_cut(&col, col.n, 0, scratch, &keys_out[done],
+                status = dptk_cut(&col, m[i], 0, scratch, &keys_out[done],
                                   &index_out[done], NULL)
                 if status != DPTK_OK:
                     break
-                done += col.n
+                done += m[i]
         raise_nan(status)
         return keys_array, index_array
     finally:

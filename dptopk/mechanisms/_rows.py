@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptopk import _core
-from dptopk._counts import HEAD, Head
-from dptopk.mechanisms._select import head_of_scores, replay
+from dptopk._counts import Head
+from dptopk.mechanisms._select import enough, first_size, floats_of, head_of_scores, replay
 from dptopk.rng import acquire, release
 
 __all__ = ["Rows", "in_blocks", "race_rows", "select_rows", "select_rows_from", "sorted_rows"]
@@ -211,27 +211,35 @@ def sorted_rows(
     Row i is ``values[bounds[i]:bounds[i + 1]]``, or if the values have two dimensions
     ``values[i]``. Each is cut as `head_of_scores` does.
     """
-    flat = values.ndim == 1
+    flat, real = values.ndim == 1, values.dtype.kind == "f"
     bounds = bounds[first : end + 1]
-    sizes = np.diff(bounds)
-    large = (sizes > 2 * max(HEAD, 8 * k)).nonzero()[0].tolist()
-    parts: list[tuple[np.ndarray, np.ndarray]] = []
-    tails: list[np.ndarray | None] = [None] * sizes.size
-    start = 0
-    for i in [*large, sizes.size]:
-        if flat:
-            parts.append(_core.sort_rows(values, bounds[start : i + 1]))
-        else:
-            parts.append(_core.sort_rows(values[first + start : first + i]))
-        if i < sizes.size:
-            row = values[bounds[i] : bounds[i + 1]] if flat else values[first + i]
-            head = head_of_scores(row, k=k, scale=scale)
-            parts.append((head.keys, head.items))
-            tails[i], sizes[i] = head.tail, head.keys.size
-        start = i + 1
-    keys, items = parts[0]
-    if large:
-        keys, items = (np.concatenate(each) for each in zip(*parts, strict=True))
+    lengths = np.diff(bounds)
+    kinds, which = np.unique(lengths, return_inverse=True)
+    sizes = np.array([first_size(n, k) for n in kinds.tolist()], np.int64)[which]
+    keys, items = _core.cut_rows(
+        values if flat else values[first:end], sizes, bounds if flat else None
+    )
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    return Rows(keys, items, offsets, values.dtype.kind == "f", None, tails if large else None)
+    some = (sizes < lengths).nonzero()[0]
+    if not some.size:
+        return Rows(keys, items, offsets, real)
+    limits = np.array([enough(max(1, n), first_size(n, k)) for n in kinds.tolist()])[which[some]]
+    with np.errstate(over="ignore"):
+        kth, last = (floats_of(keys[offsets[some] + at], real) for at in (k - 1, sizes[some] - 1))
+        short = some[(kth - last) / scale < limits].tolist()
+    tails: list[np.ndarray | None] = [None] * sizes.size
+    for i in some.tolist():
+        tails[i] = values[bounds[i] : bounds[i + 1]] if flat else values[first + i]
+    if short:
+        parts = list(
+            zip(np.split(keys, offsets[1:-1]), np.split(items, offsets[1:-1]), strict=True)
+        )
+        for i in short:
+            row = tails[i]
+            assert row is not None
+            head = head_of_scores(row, k=k, scale=scale)
+            parts[i], tails[i], sizes[i] = (head.keys, head.items), head.tail, head.keys.size
+        keys, items = (np.concatenate(each) for each in zip(*parts, strict=True))
+        np.cumsum(sizes, out=offsets[1:])
+    return Rows(keys, items, offsets, real, None, tails)

@@ -145,16 +145,38 @@ def outside(kept: np.ndarray, numbers: np.ndarray) -> np.ndarray:
     return items
 
 
+# That many at most are all put in order, if their first ones are not enough.
+FEW = 1 << 14
+
+
 def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
     """Cut an array of scores for k picks at a noise scale."""
+    n, m, real = array.size, first_size(array.size, k), array.dtype.kind == "f"
+    keys, items, _ = _core.cut(array, m)
+    if m < n and not _falls(keys, n, k=k, scale=scale, real=real):
+        better = n if n <= FEW else _better_size(keys, array, k=k, scale=scale, real=real)
+        if better > m:
+            keys, items, _ = _core.cut(array, better)
+    return Head(keys, items, array if keys.size < n else None, real)
 
-    def cut(m: int) -> tuple[np.ndarray, np.ndarray]:
-        keys, items, _ = _core.cut(array, m)
-        return keys, items
 
-    real = array.dtype.kind == "f"
-    keys, items = full_head(cut, array.size, k=k, scale=scale, tail=array, real=real)
-    return Head(keys, items, array if keys.size < array.size else None, real)
+def first_size(n: int, k: int) -> int:
+    """Return how many of n scores to put in order first: few more than k, or all."""
+    m = k + max(k // 4, min(HEAD, max(118, n // 64)))
+    return n if m >= n // 2 else m
+
+
+def enough(n: int, m: int) -> float:
+    """Return by how many scales m of n scores must fall below the k-th for few looks past them."""
+    return 1.0 + math.log(max(1.0, (n - m) * LOOK / (PASS * n + ORDER * m)))
+
+
+def _falls(keys: np.ndarray, n: int, *, k: int, scale: float, real: bool) -> bool:
+    if real:
+        kth, last = scores_of(keys[[k - 1, -1]], True)
+    else:
+        kth, last = float(keys.item(k - 1)), float(keys.item(-1))
+    return bool((kth - last) / scale >= enough(n, keys.size))
 
 
 def full_head(
@@ -164,7 +186,6 @@ def full_head(
     k: int,
     scale: float,
     tail: np.ndarray | None,
-    real: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut n items so that a race for k picks seldom looks in vain at what is left.
 
@@ -175,7 +196,9 @@ def full_head(
     keys, items = cut(m)
     if m == n or tail is None:
         return keys, items
-    better = _better_size(keys, tail, k=k, scale=scale, real=real)
+    if _falls(keys, n, k=k, scale=scale, real=False):
+        return keys, items
+    better = _better_size(keys, tail, k=k, scale=scale, real=False)
     return cut(better) if better > m else (keys, items)
 
 
@@ -200,16 +223,13 @@ def _better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, re
     end in.
     """
     n, m = tail.size, keys.size
-    kth, last = _floats(keys[[k - 1, -1]], real).tolist()
-    lead = (kth - last) / scale - 1.0
-    if lead > 700.0 or (n - m) * math.exp(-lead) * LOOK < PASS * n:
-        return m
+    last = float(scores_of(keys[-1:], real)[0])
     with np.errstate(over="ignore", under="ignore"):  # past the range of floats is far enough
         for sample in (SAMPLE // 16, SAMPLE):
-            down = (last - _floats(_core.keys(tail[_places(n)[:sample]]), real)) / scale
+            down = (last - floats_of(_core.keys(tail[_places(n)[:sample]]), real)) / scale
             down = down.clip(0.0)
             step = 1 + m // sample
-            weights = np.exp(((_floats(keys[::step], real) - last) / scale).clip(max=600.0))
+            weights = np.exp(((floats_of(keys[::step], real) - last) / scale).clip(max=600.0))
             # Where the sum of min(1, weight / e^lead) is k.
             rest = weights[::-1].cumsum()[::-1] + (n - m) * np.exp(-down).mean() / step
             share = rest[: 1 + (k - 1) // step] / (k / step - np.arange(1 + (k - 1) // step))
@@ -225,7 +245,7 @@ def _better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, re
     return math.ceil(sizes[cost.argmin()])
 
 
-def _floats(keys: np.ndarray, real: bool) -> np.ndarray:
+def floats_of(keys: np.ndarray, real: bool) -> np.ndarray:
     """Return the scores that have these keys, nearly."""
     if real:
         keys = np.where(keys >= 0, keys, keys ^ np.int64(2**63 - 1)).view(np.float64)
