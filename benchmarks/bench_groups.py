@@ -31,27 +31,48 @@ def tables(quick: bool = False) -> Iterator[rich.table.Table]:
     )  # fmt: skip
     found: dict[str, list[str]] = {}
     for most in (1, 2, 5):
-        counts = _in_groups(events, most)
-        for name, recall in _recalls(counts, most, 3 if quick else TRIALS):
+        counts, group = _in_groups(events, most)
+        trials = 3 if quick else TRIALS
+        for name, recall in _recalls(counts, most, trials):
             found.setdefault(name, []).append(f"{recall:.2f}")
+        weighed = _recall(_weighted(events, group), _best(counts), trials)
+        found.setdefault("weighted, no bound on groups", []).append(f"{weighed:.2f}")
     for name, cells in found.items():
         table.add_row(name, *cells)
     yield table
 
 
-def _in_groups(events: Any, most: int) -> np.ndarray:
-    """Put each user into `most` groups at random, and each of their items into one of these."""
+def _in_groups(events: Any, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Put each user into `most` groups at random, and each of their items into one of these.
+
+    Return the counts, and the group of each row.
+    """
     rng = np.random.default_rng(16)
     users, of_row = np.unique(events.users, return_inverse=True)
     groups = rng.permuted(np.tile(np.arange(GROUPS), (users.size, 1)), axis=1)[:, :most]
     group = groups[of_row, rng.integers(0, most, of_row.size)]
     items = int(events.items.max()) + 1
     counts = np.bincount(group * items + events.items, minlength=GROUPS * items)
-    return counts.reshape(GROUPS, items)
+    return counts.reshape(GROUPS, items), group
+
+
+def _weighted(events: Any, group: np.ndarray) -> Any:
+    import pyarrow as pa
+
+    table = pa.table({"user": events.users, "item": events.items, "by": group})
+    hs = dp.Histogram.from_events(
+        table, user="user", item="item", by="by", groups=range(GROUPS), max_groups_per_user=GROUPS,
+        soft_cap=10, max_items_per_user=1000,
+    )  # fmt: skip
+    return partial(dp.weighted, hs, k=K, **BUDGET)
+
+
+def _best(counts: np.ndarray) -> list[set[int]]:
+    return [set(np.argsort(-row, kind="stable")[:K].tolist()) for row in counts]
 
 
 def _recalls(counts: np.ndarray, most: int, trials: int) -> Iterator[tuple[str, float]]:
-    best = [set(np.argsort(-row, kind="stable")[:K].tolist()) for row in counts]
+    best = _best(counts)
     for name, draw in (
         ("limited_domain", partial(dp.limited_domain, k=K, **BUDGET)),
         ("peel, known items", partial(dp.peel, k=K, **BUDGET)),

@@ -8,13 +8,16 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pyarrow as pa
 import pytest
-from doors import FILES, STREAMS, TABLES, through, write
+from doors import ENGINES, FILES, STREAMS, TABLES, through, write
 
 import dptopk as dp
 from dptopk.sources import labels as kinds
 from dptopk.sources.groups import groups_of
 
-DOORS = [*(name for name in TABLES if "pair of p" not in name), *FILES, *STREAMS]
+DOORS = [
+    *(name for name in TABLES if "pair of p" not in name), *FILES, *STREAMS,
+    *(pytest.param(name, marks=pytest.mark.full) for name in ENGINES),
+]  # fmt: skip
 QUICK = ["pandas", "polars lazy", "pyarrow", "duckdb", "dict"]
 GROUPS = ["FR", "DE", "XX"]
 

@@ -101,7 +101,7 @@ class Calls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             ``release.outcomes`` is what it was charged. Its cost is that of
             the whole session, which holds for all releases of the session
             together and is not to be added up.
@@ -154,7 +154,7 @@ class Calls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             k items; the cost is that of the whole session.
 
         Raises
@@ -202,7 +202,7 @@ class Calls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             k items; the cost is that of the whole session.
 
         Raises
@@ -252,7 +252,7 @@ class Calls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             A set of k items; the cost is that of the whole session.
 
         Raises
@@ -298,7 +298,7 @@ class Calls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             One item; the cost is that of the whole session.
 
         Raises

@@ -59,7 +59,7 @@ class FilterCalls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             Its cost is that of the whole filter, once for all its calls.
 
         Raises
@@ -100,7 +100,7 @@ class FilterCalls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             Its cost is that of the whole filter, once for all its calls.
 
         Raises
@@ -136,7 +136,7 @@ class FilterCalls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             Its cost is that of the whole filter, once for all its calls.
 
         Raises
@@ -171,7 +171,7 @@ class FilterCalls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             Its cost is that of the whole filter, once for all its calls.
 
         Raises
@@ -208,7 +208,7 @@ class FilterCalls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             Its cost is that of the whole filter, once for all its calls.
 
         Raises
@@ -281,7 +281,7 @@ class FilterCalls:
 
         Returns
         -------
-        Release
+        Release, or Releases for Histograms
             Its cost is that of the whole filter, once for all its calls.
 
         Raises

@@ -50,7 +50,7 @@ def restricted_gumbel(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
 
     Notes
     -----
@@ -115,7 +115,7 @@ def restricted_oneshot(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         Unordered: the set is tested in an order drawn at random.
 
     Notes
@@ -179,7 +179,7 @@ def restricted_canonical(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         Unordered: the set is tested in an order drawn at random.
 
     Notes
@@ -234,7 +234,7 @@ def restricted_permute_and_flip(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         Items in the order of the picks.
 
     Notes
@@ -298,7 +298,7 @@ def restricted_normal(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         Items best first.
 
     Notes

@@ -155,7 +155,7 @@ def restricted(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         Items in the mechanism's order (in none, if it picks a set); ``complete``
         is False if there are fewer than k.
 

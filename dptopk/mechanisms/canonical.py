@@ -60,7 +60,7 @@ def canonical(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         A set of k items, in item order.
 
     Raises

@@ -58,7 +58,7 @@ def gamma(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         k items, best first.
 
     Raises

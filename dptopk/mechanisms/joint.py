@@ -67,7 +67,7 @@ def joint(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         k items: a set in item order, a sequence in its own.
 
     Raises

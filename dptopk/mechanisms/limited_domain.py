@@ -118,7 +118,7 @@ def limited_domain(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         Items best first; ``complete`` is False if BOT came before k items.
 
     Raises

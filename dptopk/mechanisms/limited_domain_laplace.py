@@ -120,7 +120,7 @@ def limited_domain_laplace(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         Items best first; ``complete`` is False if BOT came before k items.
         ``counts`` has their noisy counts, if released, in users.
 

@@ -106,7 +106,7 @@ def noisy_counts(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         The same with `counts` (int64, in the same order; may be negative), the
         sum of both costs, their noise as ``counts_noise``, and the parameters
         counts_epsilon and counts_delta. See `Release.intervals`.

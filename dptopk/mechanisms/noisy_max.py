@@ -67,7 +67,7 @@ def noisy_max(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         One item.
 
     Raises

@@ -79,7 +79,7 @@ def oneshot(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         k items, unordered: in item order, from which no rank can be read.
         ``cost.delta`` is 0 if a pure theorem is used. ``parameters`` have the law
         and scale of the noise.

@@ -109,7 +109,7 @@ def peel(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         k items, best first.
 
     Raises

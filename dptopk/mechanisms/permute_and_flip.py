@@ -117,7 +117,7 @@ def permute_and_flip(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         k items, in the order of the picks.
 
     Raises

@@ -86,7 +86,7 @@ def top_stable(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         A set of up to k items, unordered: in item order if the domain is known,
         and in an order drawn at random if the items were read off the data,
         where their order may be that of the counts. ``complete`` is False if

@@ -119,7 +119,7 @@ def weighted(
 
     Returns
     -------
-    Release
+    Release, or Releases for Histograms
         Items by descending noisy weight; ``complete`` is False if fewer than k came
         out. ``weights`` has their noisy weights, if released, in users.
 

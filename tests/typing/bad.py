@@ -43,6 +43,9 @@ session.gamma(H, k=2, epsilon=1.0)  # refused
 session.limited_domain(H, k="all")  # refused
 dp.accounting.gaussian_sigma(1.0, 1e-6)  # refused
 dp.accounting.total_epsilon(0.1, 10, 1e-6, method="zcpd")  # refused
+dp.Histograms([[9, 1], [2, 8]])  # refused
+dp.peel({"FR": H}, k=2, epsilon=1.0)  # refused
+dp.noisy_counts(H, dp.Histograms([[9]], max_groups_per_user=1), epsilon=1.0)  # refused
 dp.nonsense  # refused
 dp.Histogram.from_sql(None, "visits", user="who", item="page", dialect="mysql")  # refused
 dp.Histogram.from_sql(None, "visits", user="who")  # refused

@@ -54,6 +54,23 @@ assert_type(dp.argtopk([[3, 1]], 1, axis=0, largest=False, nan="last"), npt.NDAr
 assert_type(dp.argtopk(COUNTS, 2, offsets=[0, 1, 3]), dp.RaggedIndices)
 assert_type(dp.topk(COUNTS, 2, None, sorted=False, workers=2), dp.TopK)
 assert_type(dp.topk(COUNTS, 2, offsets=np.array([0, 3])), dp.RaggedTopK)
+GROUPS = dp.Histograms([[9, 1], [2, 8]], groups=["FR", "DE"], max_groups_per_user=1)
+assert_type(GROUPS["FR"], dp.Histogram)
+assert_type(dp.peel(GROUPS, k=1, epsilon=1.0), dp.Releases)
+assert_type(dp.limited_domain(GROUPS, k=1, epsilon=1.0, delta=1e-6), dp.Releases)
+assert_type(dp.oneshot(GROUPS, k=1, epsilon=1.0), dp.Releases)
+assert_type(dp.canonical(H, k=2, epsilon=1.0), dp.Release)
+assert_type(dp.restricted("peel", GROUPS, k=1, epsilon=1.0, delta=1e-6), dp.Releases)
+assert_type(dp.restricted_gumbel(GROUPS, k=1, epsilon=1.0, delta=1e-6)["FR"], dp.Release)
+assert_type(dp.noisy_counts(dp.joint(GROUPS, k=1, epsilon=1.0), GROUPS, epsilon=1.0), dp.Releases)
+assert_type(session.limited_domain(GROUPS, k=1), dp.Releases)
+EVENTS = {"who": [1], "what": ["a"], "where": ["FR"]}
+assert_type(dp.Histogram.from_events(EVENTS, user="who", item="what"), dp.Histogram)
+assert_type(
+    dp.Histogram.from_events(EVENTS, user="who", item="what", by="where", groups=["FR"],
+                             max_groups_per_user=1, every=None), dp.Histograms
+)  # fmt: skip
+dp.Histogram.from_files("events.csv", user=1, item=2, by=[3], soft_cap=1, header=False)
 
 
 def of_a_sequence(counts: Sequence[int]) -> dp.Release:
