@@ -127,6 +127,13 @@ def race(
     fresh: bool = False,
     valued: bool = False,
 ) -> Any: ...
+
+@final
+class Columns:
+    def __new__(
+        cls, tails: Sequence[npt.NDArray[Any] | None], start: npt.NDArray[np.int64]
+    ) -> Columns: ...
+
 def race_rows(
     source: Source,
     key: npt.NDArray[np.int64],
