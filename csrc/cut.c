@@ -247,11 +247,8 @@ static int read_packed(cut *c, const char *data, size_t n, size_t size, size_t f
             filter(data + i * size, n - i, first + i, c->bound, c->enough, &c->hits);
         if (read == 0) return 0;
         i += read;
-        if (c->hits.held < c->enough) continue;
-        if (c->sampled)
-            raise_bound(c, c->bound);
-        else if (c->hits.held > c->m)
-            compact(c);
+        if (c->hits.held >= c->enough && c->sampled) raise_bound(c, c->bound);
+        if (c->hits.held >= c->enough && c->hits.held > c->m) compact(c);
     }
     return 1;
 }

@@ -119,7 +119,10 @@ def shapes(n):
 @pytest.mark.parametrize("n", [SAMPLED - 1, SAMPLED, SAMPLED + 1, 70_001])
 @pytest.mark.parametrize("shape", shapes(SAMPLED))
 def test_every_shape(shape, n, level):
-    for x in (shapes(n)[shape], shapes(n)[shape].astype(np.float32)):
+    wide = shapes(n)[shape]
+    late = np.clip(wide, -128, 90).astype(np.int8)  # many ties, and larger ones behind them
+    late[-3:] = (91, 93, 92)
+    for x in (wide, wide.astype(np.float32), late):
         for largest, ks in ((True, (1, 100, 501, n // 4, n // 4 + 1, n)), (False, (1, 501))):
             expected = oracle(x, largest=largest)
             for k in ks:
@@ -258,6 +261,17 @@ def test_one_negative_is_seen_wherever_it_is(n, level):
         x[at] = -1
         assert _core.cut(x, 1)[2]
         assert _core.cut(x.astype("i4"), 1)[2]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+def test_one_negative_is_seen_behind_the_largest_there_are(dtype, level):
+    x = np.full(SAMPLED, np.iinfo(dtype).max, dtype=dtype)
+    assert not _core.cut(x, 3)[2]
+    x[-1] = -1
+    for view in (x, np.repeat(x, 2)[::2]):
+        keys, index, negative = _core.cut(view, 3)
+        assert negative
+        assert index.tolist() == [0, 1, 2]
 
 
 def tallies():
