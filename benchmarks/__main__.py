@@ -1,7 +1,7 @@
 """``python -m benchmarks [--quick] [NAME...]``: the performance table.
 
-Without names all but ``compare``, which needs other libraries, and ``utility``, which
-measures recall in place of time and takes minutes.
+Without names all but ``compare``, which needs other libraries, ``utility``, which
+measures recall in place of time, and ``engines``; these two take minutes.
 
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
@@ -22,6 +22,7 @@ from benchmarks import (
     bench_canonical,
     bench_compare,
     bench_cut,
+    bench_engines,
     bench_framework,
     bench_groups,
     bench_joint,
@@ -60,8 +61,9 @@ BENCHES = {
     "groups": bench_groups,
     "weighted": bench_weighted,
     "utility": bench_utility,
+    "engines": bench_engines,
 }
-APART = ("compare", "utility")
+APART = ("compare", "utility", "engines")
 
 
 def main() -> int:
@@ -70,7 +72,9 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
     parser.add_argument(
-        "--full", action="store_true", help="of utility: ten times the trials; of cut: all sizes"
+        "--full",
+        action="store_true",
+        help="of utility: ten times the trials; of cut: all sizes; of engines: 1e8 events",
     )
     parser.add_argument("--keep", metavar="FILE", help="of utility: write all figures as JSON")
     parser.add_argument("--simd", type=int, default=None, help="0 portable, 1 AVX2, 2 AVX-512")
@@ -85,9 +89,9 @@ def main() -> int:
     console = rich.console.Console(width=160)
     for name in args.names or [name for name in BENCHES if name not in APART]:
         bench: Any = BENCHES[name]
-        full = {"full": args.full} if bench in (bench_utility, bench_cut) else {}
+        full = {"full": args.full} if bench in (bench_utility, bench_cut, bench_engines) else {}
         kept = {"keep": args.keep} if bench is bench_utility else {}
-        for results in getattr(bench, "tables", lambda quick: ())(args.quick, **full, **kept):
+        for results in getattr(bench, "tables", lambda *_, **__: ())(args.quick, **full, **kept):
             console.print(results)
         for row in bench.rows(args.quick, **full):
             missed += row.met is False

@@ -39,8 +39,7 @@ def interruptible(work: Callable[[], Any]) -> Any:
     """Return what `work` returns, or raise what it raises, such that Ctrl-C ends the wait for it.
 
     It runs in a thread of its own, where this is the main thread, to which
-    signals come; else at once. Who handles the interrupt has to wait for nothing:
-    an engine that can't be stopped is left behind,
+    signals come; else at once. An engine that can't be stopped is left behind,
     and ends with its work or with the process.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -53,19 +52,23 @@ def interruptible(work: Callable[[], Any]) -> Any:
             results.append(work())
         except BaseException as error:
             errors.append(error)
+        finally:
+            done.set()
 
+    # Not Thread.join: one that is interrupted takes the thread for ended (Python 3.11).
+    done = threading.Event()
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
     try:
+        thread.start()
         # Not one long wait: a signal that another thread takes does not end it.
-        while thread.is_alive():
-            thread.join(_PERIOD)
+        while not done.wait(_PERIOD):
+            pass
     except BaseException:
         end = time.monotonic() + _GRACE
-        while can_stop() and thread.is_alive() and time.monotonic() < end:
+        while can_stop() and not done.is_set() and time.monotonic() < end:
             for stop in _here.stops:
                 stop()
-            thread.join(_GRACE / 10)
+            done.wait(_GRACE / 10)
         raise
     if errors:
         raise errors.pop()

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 _PATIENCE = 1.0  # seconds of silence: short work shows nothing
 _PERIOD = 0.2  # seconds between two readings of the engine's own progress
@@ -21,7 +22,8 @@ def working(message: str, progress: bool | Callable[[], float]) -> Iterator[None
         What is being done. It holds no data.
     progress : bool or callable
         False shows nothing, True a pulse and the time passed. A callable is
-        asked for the percentage done, negative while it is not known.
+        asked for the percentage done, negative while it is not known; the time
+        left is estimated from it.
     """
     if progress is False or sys.stderr is None or not sys.stderr.isatty():
         yield
@@ -42,10 +44,18 @@ def _draw(message: str, progress: bool | Callable[[], float], done: threading.Ev
         return
     try:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
     except ImportError:  # no progress line, the same result
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()]
+    if callable(progress):
+        columns += [TextColumn("left:"), TimeRemainingColumn()]
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(message, total=None)
         while not done.wait(_PERIOD):

@@ -1,0 +1,163 @@
+"""Ctrl-C ends the wait at once, and leaves a ledger in which every charge has its record."""
+
+import json
+import os
+import pty
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from dptopk.sources.interrupt import can_stop, interruptible, stopping
+
+duckdb = pytest.importorskip("duckdb")
+pytest.importorskip("narwhals")
+pytest.importorskip("rich")
+
+EVENTS = (
+    "COPY (SELECT 'u' || hash(range) % 700_000 AS user, 'i' || range % 400_000 AS item FROM range"
+)
+
+
+@pytest.fixture(scope="module")
+def events(tmp_path_factory):
+    path = tmp_path_factory.mktemp("events") / "e.csv"
+    duckdb.connect().execute(f"{EVENTS}(2_000_000)) TO '{path}' (HEADER)")
+    return path
+
+
+def cli(*argv):
+    return [sys.executable, "-m", "dptopk", *map(str, argv)]
+
+
+def check_kill(events, tmp_path, seed):
+    """Send SIGINT to a real process on a real terminal, at a random time."""
+    ledger = tmp_path / f"{seed}.sqlite"
+    terms = ["--budget", "ann", "--k-star", 9, "--calls", 3, "--epsilon", 2, "--delta", "1e-6"]
+    subprocess.run(cli("ledger", "create", ledger, *terms), check=True, capture_output=True)
+    spill = tmp_path / f"{seed}.spill"
+    spill.mkdir()
+    argv = ["-k", 3, "--ledger", ledger, "--budget", "ann", "--temp-directory", spill, "--json"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        cli("select", events, *argv), stdin=theirs, stderr=theirs, stdout=subprocess.PIPE
+    )
+    os.close(theirs)
+    # An import takes Ctrl-C badly, and there is nothing to lose then: it comes after the spill.
+    while process.poll() is None and not list(spill.iterdir()):
+        time.sleep(0.005)
+    time.sleep(random.Random(seed).uniform(0, 1.5))
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    out = process.stdout.read()
+    code = process.wait(timeout=30)
+    took = time.monotonic() - sent
+    process.stdout.close()
+    os.set_blocking(ours, False)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:
+            break
+    os.close(ours)
+    assert b"Traceback" not in shown
+    assert list(spill.iterdir()) == []
+    done = subprocess.run(
+        cli("ledger", "history", ledger, "--budget", "ann", "--json"),
+        check=True,
+        capture_output=True,
+    )
+    entries = json.loads(done.stdout)
+    assert all(entry["release"] is not None for entry in entries)
+    if code == 130:
+        assert out == b"" or json.loads(out)
+    else:
+        assert code == 0  # it was done
+        assert json.loads(out)["items"] == entries[0]["release"]["items"]
+    return code, took
+
+
+@pytest.mark.slow
+def test_ctrl_c_at_a_random_time(events, tmp_path):
+    """Within half a second of a quiet machine; the bound here is for one that is not."""
+    results = [check_kill(events, tmp_path, seed) for seed in range(2)]
+    assert max(took for _, took in results) < 5
+
+
+@pytest.mark.full
+def test_ctrl_c_at_many_random_times(events, tmp_path):
+    results = [check_kill(events, tmp_path, seed) for seed in range(2, 32)]
+    assert {code for code, _ in results} >= {130}
+    assert sorted(took for _, took in results)[len(results) // 2] < 1
+
+
+ENGINES = {
+    "pandas": "import pandas as pd; frame = pd.DataFrame({'user': u, 'item': i})",
+    "polars": "import polars as pl; frame = pl.DataFrame({'user': u, 'item': i}).lazy()",
+    "pyarrow": "import pyarrow as pa; frame = pa.table({'user': u, 'item': i})",
+    "dict": "frame = {'user': u, 'item': i}",
+}
+COUNT = """
+import os, sys, numpy as np, dptopk as dp
+rng = np.random.default_rng(0)
+u, i = rng.integers(0, 10**6, 2 * 10**6), rng.integers(0, 10**6, 2 * 10**6)
+{}
+dp.Histogram.from_events([(1, 2)], user="user", item="item")
+print("on", flush=True)
+try:
+    while True:
+        dp.Histogram.from_events(frame, user="user", item="item", k_bar=10)
+except KeyboardInterrupt:
+    print("caught", flush=True)
+    os._exit(0)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ctrl_c_ends_the_wait_for_an_engine(engine):
+    for wait in np.random.default_rng(1).uniform(0.05, 2, 5):
+        command = [sys.executable, "-c", COUNT.format(ENGINES[engine])]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            assert process.stdout.readline() == b"on\n"
+            time.sleep(wait)
+            sent = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.stdout.readline() == b"caught\n"
+            assert time.monotonic() - sent < 3
+
+
+def test_work_that_hears_nothing_is_left_behind_and_other_work_is_stopped():
+    def interrupt():
+        time.sleep(0.3)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    stopped = threading.Event()
+
+    def told():
+        with stopping(stopped.set):
+            assert can_stop()
+            interruptible(lambda: stopped.wait(9))
+
+    for wait in (lambda: interruptible(lambda: threading.Event().wait(9)), told):
+        killer = threading.Thread(target=interrupt)
+        killer.start()
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            wait()
+        killer.join()
+        assert time.monotonic() - begun < 5
+    assert stopped.is_set()
+    assert not can_stop()
+
+
+def test_what_the_work_returns_and_raises_comes_through():
+    assert interruptible(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        interruptible(lambda: 1 // 0)
