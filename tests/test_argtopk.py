@@ -269,7 +269,7 @@ def test_one_negative_is_seen_behind_the_largest_there_are(dtype, level):
     assert not _core.cut(x, 3)[2]
     x[-1] = -1
     for view in (x, np.repeat(x, 2)[::2]):
-        keys, index, negative = _core.cut(view, 3)
+        _, index, negative = _core.cut(view, 3)
         assert negative
         assert index.tolist() == [0, 1, 2]
 
