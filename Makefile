@@ -20,7 +20,7 @@ install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/pytho
 
 # Kernels against their references, at every SIMD level; and the other tests of the C code.
 LEVEL_TESTS := $(addprefix tests/test_,argtopk.py race.py rows.py paths.py joint.py canonical.py)
-C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,rng.py discrete.py sparse_vector.py)
+C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
 
 .PHONY: demo test test-quick test-full check lint san clang dist bench clean
 
