@@ -172,7 +172,7 @@ def _counted(
     native, of_group = rows.to_native(), [f"by_{place + 1}" for place in range(len(events.by))]
     sql = _Sql(spark, events)
     if listed is not None:
-        native, of_group = engine.in_groups(native, listed, sql.condition(listed)), ["group"]
+        native, of_group = engine.in_groups(native, listed), ["group"]
     elif rules.max_items_per_user is not None:
         native = engine.with_column(native, f"{sql.name_of_group()} AS {sql.quoted('name')}")
     native = enough_rows(nw.from_native(native).lazy(), rules).to_native()
@@ -205,12 +205,6 @@ class _Sql:
 
     def quoted(self, name: str) -> str:
         return f"{self.quote}{name}{self.quote}"
-
-    def condition(self, listed: Listed) -> str:
-        """Return when a row is of a listed group."""
-        if listed.periods:
-            return "by_1 >= k0 AND by_1 < k1"
-        return " AND ".join(f"{listed.column(i)} = k{i}" for i in range(len(listed.keys)))
 
     def name_of_group(self) -> str:
         """Return the text of a group that is not listed; as `bounds.text` of its label."""

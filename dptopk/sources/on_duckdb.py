@@ -167,7 +167,7 @@ def _unnested(keys: list[Any], dtype: Any) -> str:
     return f"CAST(unnest(string_split({whole}, '{separator}')) AS {dtype})"
 
 
-def in_groups(events: Any, listed: Listed, condition: str) -> Any:
+def in_groups(events: Any, listed: Listed) -> Any:
     """Return the rows of listed groups, and those with nulls, with `group` and `name`."""
     if not listed.places:
         return events.project('*, -1 AS "group", \'\' AS "name"').filter('"bad" > 0')
@@ -178,6 +178,8 @@ def in_groups(events: Any, listed: Listed, condition: str) -> Any:
     ]
     columns.append(f"{_unnested(listed.places, 'INTEGER')} AS place")
     columns.append(f"{_unnested(listed.names, 'VARCHAR')} AS name")
+    tests = [f"{listed.column(place)} = k{place}" for place in range(len(listed.keys))]
+    condition = "by_1 >= k0 AND by_1 < k1" if listed.periods else " AND ".join(tests)
     view = f"dptopk_{uuid4().hex}"  # a relation reads it when it is run
     return events.query(
         view,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from dptopk.sources import labels
@@ -93,9 +95,8 @@ def among(pairs: Any, only: list[Any]) -> Any:
     return kept.filter("wanted IS NOT NULL OR `bad` > 0").drop("wanted")
 
 
-def in_groups(events: Any, listed: Listed, condition: str) -> Any:
+def in_groups(events: Any, listed: Listed) -> Any:
     """Return the rows of listed groups, and those with nulls, with `group` and `name`."""
-    from pyspark.sql import functions as F
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
 
     fields = [
@@ -105,7 +106,13 @@ def in_groups(events: Any, listed: Listed, condition: str) -> Any:
     fields += [StructField("place", IntegerType()), StructField("name", StringType())]
     rows = list(zip(*listed.keys, listed.places, listed.names, strict=True))
     table = events.sparkSession.createDataFrame(rows, StructType(fields))
-    joined = events.join(F.broadcast(table), F.expr(condition), "left")
+    keys = [(events[listed.column(place)], table[f"k{place}"]) for place in range(len(fields) - 2)]
+    if listed.periods:
+        (column, first), (_, past) = keys
+        tests = [column >= first, column < past]
+    else:
+        tests = [column == key for column, key in keys]
+    joined = events.join(table.hint("broadcast"), reduce(and_, tests), "left")
     return joined.filter("place IS NOT NULL OR `bad` > 0").selectExpr(
         "`user`",
         "`item`",
