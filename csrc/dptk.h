@@ -466,7 +466,7 @@ typedef struct dptk_joint_block {
     int constant; /* whether that number is the same all over it */
 } dptk_joint_block;
 
-enum { DPTK_JOINT_BLOCKS = 512 };
+enum { DPTK_JOINT_BLOCKS = 2048 };
 
 /* Working memory for k picks: dptk_joint_scratch(k, sequence) words. */
 size_t dptk_joint_scratch(size_t k, int sequence);

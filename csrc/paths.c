@@ -176,8 +176,7 @@ static void climb(const dptk_staircase *c, dptk_series in, dptk_series out, int6
         for (j = w->first; j <= c->k; j++) {
             if (out.low) {
                 y = wide_times(y, (wide){theta, 0.0});
-                if (j <= w->last)
-                    y = wide_add(y, (wide){out.high[j] * scale, out.low[j] * scale});
+                if (j <= w->last) y = wide_add(y, (wide){out.high[j] * scale, out.low[j] * scale});
             } else {
                 y.high *= theta;
                 if (j <= w->last) y.high += out.high[j] * scale;
@@ -204,8 +203,8 @@ static int multiply(const dptk_staircase *c, dptk_series in, dptk_series out, in
     const double terms = (double)(t.n < n ? t.n : n);
     if (last > c->k) last = c->k;
     if (t.n == 0 || first > last) return DPTK_UNDECIDED;
-    dptk_product(from(in, w->first, n), from(c->weight, 0, t.n),
-                 from(out, start, c->k + 1 - start), first - start, last - start);
+    dptk_product(from(in, w->first, n), from(c->weight, 0, t.n), from(out, start, c->k + 1 - start),
+                 first - start, last - start);
     w->first = first;
     w->last = last;
     w->exponent += t.exponent;
@@ -323,7 +322,8 @@ int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, double *
 {
     const int pairs = precision == DPTK_PAIRS;
     /* Bits that rows keep: more where a path is unlikely to keep under its stairs. */
-    static const int depths[][4] = {{72, 192, 448, 900}, {160, 256, 448, 900}, {224, 320, 448, 900}};
+    static const int depths[][4] = {
+        {72, 192, 448, 900}, {160, 256, 448, 900}, {224, 320, 448, 900}};
     const size_t row = (k + 1) * (pairs ? 2 : 1);
     double *weight = scratch + k * (sizeof(dptk_stair) / sizeof(double)), *part = weight + row;
     int status = DPTK_UNDECIDED;

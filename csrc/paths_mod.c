@@ -44,7 +44,7 @@ void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratc
                     uint64_t *residue)
 {
     uint64_t *over = scratch, *weight = over + (k + 1), *term = weight + (k + 1);
-    uint64_t inverse = p, square, count = 1; /* (-1)^n N_n */
+    uint64_t inverse = p, square, count = 1;                /* (-1)^n N_n */
     for (int i = 0; i < 6; i++) inverse *= 2 - p * inverse; /* 1 / p modulo 2^64 */
     inverse = -inverse;
     square = (UINT64_MAX % p + 1) % p; /* 2^64 modulo p */

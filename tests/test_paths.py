@@ -110,6 +110,19 @@ def test_counts_keep_their_bounds(precision, bound):
 
 
 @pytest.mark.parametrize("precision", _core.PRECISIONS)
+def test_broken_twins_are_told_apart(precision):
+    """A stair a unit too high, one number too many below it, a step forgotten."""
+    bound = [7 * i for i in range(60)]
+    for broken in (
+        [*bound[:-1], bound[-1] + 1],
+        [*bound[:30], bound[31], *bound[31:]],
+        [0, *bound[:-1]],
+    ):
+        with mpmath.workdps(60):
+            assert error_of(broken, precision, mpmath.log(count(bound))) > 1
+
+
+@pytest.mark.parametrize("precision", _core.PRECISIONS)
 @settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(bound=staircases(400))
 def test_counts_keep_their_bounds_at_larger_k(precision, bound):
