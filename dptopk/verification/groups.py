@@ -305,10 +305,14 @@ def _outcomes(releases: Releases) -> Any:
     return tuple(map(outcome_of, releases.values()))
 
 
-def _drawn(label: str, make: Make, call: Any, *, known: bool) -> SamplerCheck:
+def _drawn(
+    label: str, make: Make, mechanism: Any, *, known: bool, delta: float = 0.0, **options: Any
+) -> SamplerCheck:
     data = partial(PAIR.histograms, known=known)
+    call = partial(mechanism, k=1, epsilon=EPSILON, delta=delta, **options)
+    covers = at_least(EPSILON, delta)
     return SamplerCheck(
-        label, in_all(make, PAIR.items), Public(call, _outcomes, data, covers=at_least(EPSILON)),
+        label, in_all(make, PAIR.items), Public(call, _outcomes, data, covers=covers),
         (2, 1, 0, 3), draws=DRAWS, seed=30,
     )  # fmt: skip
 
@@ -353,10 +357,10 @@ ENTRY = Entry(
         _thresholds(TWO, 2, attains=0.999),
         _thresholds(ONE, 1, attains=0.999),
         BoundedCheck("groups bounded by a hash of user and group", by_hash),
-        _drawn("peel() in two groups", PEEL, partial(peel, k=1, epsilon=EPSILON), known=True),
+        _drawn("peel() in two groups", PEEL, peel, known=True),
         _drawn(
             "limited_domain() in two groups", partial(_limited, PAIR, 1, known=False),
-            partial(limited_domain, k=1, epsilon=EPSILON, delta=DELTA, k_bar=2), known=False,
+            limited_domain, known=False, delta=DELTA, k_bar=2,
         ),
     ),
     broken=(
