@@ -408,16 +408,18 @@ def test_tape_twin():
 # ---- the registry
 
 
-# These draw for 15 seconds to a minute: in whole where the widest grids run.
-LONG = (
-    "canonical", "joint", "limited_domain_laplace", "noisy_counts", "oneshot", "permute_and_flip",
-    "ranking", "restricted", "session", "sparse_vector", "top_stable", "truncated",
-    "weighted",
+# Their exact checks alone take 8 to 15 seconds each: they too run with the widest grids.
+HEAVY = (
+    "limited_domain_laplace", "noisy_counts", "oneshot", "permute_and_flip", "restricted",
+    "sparse_vector", "top_stable",
 )  # fmt: skip
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.full] * (name in HEAVY)) for name in entries.ENTRIES],
+)
 def test_every_check_without_draws_passes_and_every_twin_is_rejected(name):
     results = run([name], quick=True)
     assert [f"{r.check}: {r.detail}" for r in results if not r.passed] == []
@@ -425,10 +427,8 @@ def test_every_check_without_draws_passes_and_every_twin_is_rejected(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in LONG)) for name in entries.ENTRIES],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("name", entries.ENTRIES)
 def test_every_check_passes_and_every_twin_is_rejected(name):
     results, entry = run([name]), entries.ENTRIES[name]
     assert [f"{r.check}: {r.detail}" for r in results if not r.passed] == []
@@ -452,10 +452,15 @@ def test_the_known_mistakes_are_among_the_twins(name, twin):
     assert twin in [check.label for check in entries.ENTRIES[name].broken]
 
 
-def test_run_takes_names_and_quick_leaves_out_the_draws_only():
+@pytest.mark.slow
+@pytest.mark.full
+def test_quick_leaves_out_the_draws_only():
     of_peel = run(["peel"])
     assert {r.name for r in of_peel} == {"peel"}
     assert run(["peel"], quick=True) == [r for r in of_peel if "chi-square" not in r.detail]
+
+
+def test_run_takes_names():
     with pytest.raises(ValueError, match="no mechanism named 'pell'; known: peel, limited"):
         run(["peel", "pell"])
 
