@@ -485,7 +485,7 @@ size_t dptk_joint_scratch(size_t k, int sequence);
  *   log_unit  out
  *
  * Returns DPTK_UNDECIDED if the numbers of sets are beyond doubles.
- * Cost: some 30 counts of paths (k steps each for sequences). */
+ * Cost: tens to some hundreds of counts of paths (k steps each for sequences). */
 int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
                         int64_t *scratch, dptk_joint_block *block, size_t *blocks,
                         double *log_unit);
