@@ -212,9 +212,18 @@ def test_bad_rows_of_an_engine(changes, message):
         Histograms.truncated(given.pop("counts"), given.pop("labels"), **given)
 
 
+def test_the_least_of_a_full_group_is_its_own():
+    hs = Histograms.truncated(
+        [9, 8, 1, 7, 6], ["a", "b", "a", "a", "b"], offsets=[0, 2, 3, 5], next_counts=[5, 0, 6],
+        k_bar=2, max_groups_per_user=1,
+    )  # fmt: skip
+    assert [h.cut(2)[2] for h in hs.values()] == [5, 0, 6]
+
+
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
+        (known(), TypeError, "histograms must be a mapping .* got Histograms"),
         ([dp.Histogram([1])], TypeError, "histograms must be a mapping"),
         ({"a": [1, 2]}, TypeError, "each group must have a Histogram, got list"),
         ({}, ValueError, "there must be at least one group"),
@@ -399,6 +408,18 @@ def test_where_domains_differ_in_size_each_group_has_its_own_plan():
     assert [r.parameters["n_items"] for r in releases.values()] == [2, 3]
     with pytest.raises(ValueError, match=r"^k must be at most the number of items, 2; got 3"):
         dp.peel(hs, k=3, epsilon=1)
+
+
+@pytest.mark.parametrize("sizes", [(1, 100), (100, 1)])
+def test_the_cost_is_that_of_the_dearest_group(sizes):
+    """At a step that is given, Laplace noise costs by how many items a group has."""
+    hs = Histograms(
+        [9] * 101, offsets=[0, sizes[0], 101], max_groups_per_user=1, max_items_per_user=50
+    )
+    call = {"k": 50, "k_bar": 100, "epsilon_step": 0.1, "delta": 1e-6}
+    together = dp.limited_domain_laplace(hs, **call, rng=SeededRng(1))
+    alone = [dp.limited_domain_laplace(h, **call, rng=SeededRng(1)).cost for h in hs.values()]
+    assert together.cost.epsilon == max(cost.epsilon for cost in alone) == pytest.approx(5.0)
 
 
 def test_ten_thousand_groups_in_one_call_of_the_kernel(monkeypatch):

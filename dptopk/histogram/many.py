@@ -216,9 +216,10 @@ class Histograms(Mapping[Any, Histogram]):
         >>> dp.Histograms.from_histograms({"FR": one, "DE": none}, max_groups_per_user=3)
         Histograms(2 groups, max_groups_per_user=3, unknown domain, k_bar=2)
         """
-        if not isinstance(histograms, Mapping):
+        if not isinstance(histograms, Mapping) or isinstance(histograms, Histograms):
             raise TypeError(
-                f"histograms must be a mapping from groups, got {type(histograms).__name__}"
+                "histograms must be a mapping from groups to a Histogram of each, "
+                f"got {type(histograms).__name__}"
             )
         rows = list(histograms.values())
         for h in rows:
@@ -319,7 +320,7 @@ class Histograms(Mapping[Any, Histogram]):
             raise ValueError("counts must be >= 1: an item without users is not in the data")
         least = np.zeros(sizes.size, np.int64)
         full = sizes == k_bar
-        least[full] = np.minimum.reduceat(values, places[:-1][full]) if full.any() else 0
+        least[full] = values[places[:-1][full, None] + np.arange(k_bar)].min(axis=1)
         if (cut_off > least).any() or (cut_off < 0).any():
             raise ValueError("next_counts must not exceed the counts that came before them")
         plain = names.tolist() if isinstance(names, np.ndarray) else names

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec, Protocol, cast, overload
 
@@ -187,8 +187,7 @@ def in_each(hs: Histograms, plan: Callable[[Histogram], Plan]) -> Plan:
     plans = [first]
     if first.race is None or not hs.alike:
         plans += [plan(hs.row(place)) for place in range(1, len(hs))]
-    # Known domains of several sizes can differ in the theorem used, and in its delta.
-    cost = together(max((each.cost for each in plans), key=lambda cost: cost.delta), hs)
+    cost = together(_most([each.cost for each in plans]), hs)
 
     def draw(rng: Any) -> Releases:
         if len(plans) < len(hs):
@@ -204,6 +203,16 @@ def in_each(hs: Histograms, plan: Callable[[Histogram], Plan]) -> Plan:
         )
 
     return Plan(cost, draw)
+
+
+def _most(costs: Sequence[Cost]) -> Cost:
+    """Return what covers each of these: known domains of several sizes can differ in cost."""
+    first = max(costs, key=lambda cost: (cost.epsilon, cost.delta))
+    rhos = [cost.rho for cost in costs]
+    return first._replace(
+        delta=max(cost.delta for cost in costs),
+        rho=None if None in rhos else max(rhos),  # type: ignore[type-var]
+    )
 
 
 def together(cost: Cost, hs: Histograms) -> Cost:
