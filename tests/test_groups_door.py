@@ -185,6 +185,15 @@ def test_weights_of_pairs_where_groups_are_read_off_the_data(door, norm, tmp_pat
 
 
 @pytest.mark.parametrize("door", QUICK)
+def test_groups_that_were_found_have_no_items_that_nobody_has(door, tmp_path):
+    """One person alone in a group would make a candidate of every item of the domain."""
+    events = pa.table({"user": ["u", "v"], "item": ["b", "a"], "where": ["FR", "DE"]})
+    hs = through(door, events, tmp_path, by="where", domain=["a", "b", "c"], soft_cap=1)
+    assert {group: list(h.labels) for group, h in hs.items()} == {"DE": ["a"], "FR": ["b"]}
+    assert not hs.known_domain
+
+
+@pytest.mark.parametrize("door", QUICK)
 def test_no_events_at_all(door, tmp_path):
     nothing = table(n=0).cast(pa.schema([(c, pa.string()) for c in ("user", "item", "by")]))
     hs = through(door, nothing, tmp_path, by="by", groups=GROUPS, max_groups_per_user=1)

@@ -173,3 +173,12 @@ def test_from_events_to_a_release():
     r = dp.weighted(h, epsilon=1, delta=1e-6, release_weights=True)
     assert set(r.labels) == {"tea", "jam"}
     assert np.abs(r.weights - 2000 / np.sqrt(3)).max() < 40
+
+
+def test_items_that_nobody_has_are_no_candidates_of_an_unknown_domain():
+    h = dp.Histogram.from_weights(
+        [0, 1 << 20, 0], ["a", "b", "c"], soft_cap=1, max_items_per_user=2
+    )
+    assert list(h.labels) == ["b"]
+    public = dp.Histogram.from_weights([0, 1 << 20], ["a", "b"], soft_cap=1, domain_is_public=True)
+    assert list(public.labels) == ["a", "b"]

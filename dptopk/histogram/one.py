@@ -316,10 +316,15 @@ class Histogram:
         array = counts_array("weights", weights)
         if known and not array.size:
             raise ValueError("weights must hold at least one item")
-        names = labels_array if known else labels_of_data
+        column = array.astype(np.int64, copy=True)
+        names = labels_array(labels, column.size)
+        if not known:  # an item that nobody has is not in the data: no noise may make it one
+            there = column.nonzero()[0]
+            names = labels_at(labels_of_data(labels, column.size), there)
+            column = column[there]
         return cls.__new__(cls)._of_weights(
-            array.astype(np.int64, copy=True),
-            labels=names(labels, array.size),
+            column,
+            labels=names,
             known_domain=known,
             max_items_per_user=max_items_per_user,
             weighting=weighting,

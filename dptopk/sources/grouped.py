@@ -123,7 +123,7 @@ def assembled(
     rows: dict[Any, list[tuple[Any, int]]] = {key: [] for key in keys}
     for group, item, count in zip(of_rows, items, counts, strict=True):
         rows[group].append((item, int(count)))
-    if wanted is not None and places is not None:
+    if wanted is not None and places is not None and groups.domain is not None:
         found_in = [dict(rows[key]) for key in keys]
         matrix = [[there.get(item, 0) for item in places] for there in found_in]
         sizes = [len(places)] * len(keys)
@@ -131,7 +131,15 @@ def assembled(
         return CountedInGroups(labels, values, _offsets(sizes), wanted.labels, None)
     cut = [rows[key][:k_bar] for key in keys]
     values = np.array([count for row in cut for _, count in row], np.int64)
-    names = [] if kind is None else [kind.label(item) for row in cut for item, _ in row]
+    # Of groups that were found nobody knows which have an item that nobody has: no zeros.
+    label_of = (
+        dict(zip(places, wanted.labels, strict=True)).__getitem__
+        if wanted is not None and places is not None
+        else None
+        if kind is None
+        else kind.label
+    )
+    names = [] if label_of is None else [label_of(item) for row in cut for item, _ in row]
     following = None
     if k_bar is not None:
         over = ([count for _, count in rows[key][k_bar:]] or [0] for key in keys)
