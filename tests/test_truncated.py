@@ -125,6 +125,58 @@ def test_no_rows_at_all_and_all_of_them():
                 call(whole, 3)
 
 
+ANY_DOMAIN = {
+    "limited_domain": lambda h, k, **o: dp.limited_domain(h, k=k, delta=0.1, **PURE, **o),
+    "private": lambda h, k, **o: dp.limited_domain(h, k=k, delta=0.1, k_bar="private", **PURE, **o),
+    "limited_domain_laplace": lambda h, k, **o: dp.limited_domain_laplace(
+        h, k=k, delta=0.1, max_items_per_user=2, **PURE, **o
+    ),
+    "top_stable": lambda h, k, **o: dp.top_stable(h, k=k, delta=0.1, **PURE, **o),
+    "restricted_gumbel": lambda h, k, **o: dp.restricted_gumbel(h, k=k, delta=0.1, **PURE, **o),
+}
+
+
+@pytest.mark.parametrize("name", [*ANY_DOMAIN, *CALLS])
+def test_items_that_nobody_has_are_there_as_in_an_array(name):
+    """Left out, one user could move more of them in than are counted on."""
+    call = {**ANY_DOMAIN, **CALLS}[name]
+    for counts in ([0, 0, 0, 0], [0, 1, 0, 1], [3, 0, 9, 2], [5, 5, 5, 5]):
+        for k_bar in (2, 3, 4, 7):
+            whole = dp.Histogram(counts).truncate(k_bar)
+            top = sorted((i for i in range(4) if counts[i]), key=lambda i: (-counts[i], i))
+            h = dp.Histogram.truncated(
+                [counts[i] for i in top[:k_bar]], top[:k_bar], k_bar=k_bar, n_items=4,
+                next_count=sorted(counts)[-k_bar - 1] if k_bar < 4 else 0,
+            )  # fmt: skip
+            assert len(h) == min(k_bar, 4)  # and not how many have users
+            if k_bar < 4 and name in CALLS:
+                continue  # these refuse an array that was cut
+            for seed in range(20):
+                mine, theirs = (call(x, 2, rng=SeededRng(seed)) for x in (h, whole))
+                assert mine.items == theirs.items
+                assert mine.cost == theirs.cost
+
+
+@pytest.mark.parametrize("rows", [0, 2, 3, 5])
+def test_the_rest_of_a_session_does_not_follow_from_how_many_have_users(rows):
+    counts, items = range(20, 20 - rows, -1), range(rows)
+    h = dp.Histogram.truncated(list(counts), list(items), next_count=0, k_bar=5, n_items=100)
+    session = dp.Session(k_star=50, calls=1, epsilon=1, delta=1e-6)
+    assert len(session.peel(h, k="rest")) == 5
+
+
+def test_a_ledger_records_names_that_are_made_when_asked_for(tmp_path):
+    with dp.Ledger(tmp_path / "budgets.sqlite") as ledger:
+        ledger.create("ann", k_star=9, calls=9, epsilon=9.0, delta=1e-6)
+        session = dp.Session.bound(ledger, "ann")
+        assert session.peel(huge(label_of="user {}".format), k=1).labels == ("user 7",)
+    odd = huge(label_of=lambda item: object())
+    with pytest.raises(TypeError, match="label_of must return a text or an integer, got object"):
+        dp.peel(odd, k=1, epsilon=1.0)
+    assert list(dp.Histogram.truncated([2], [1], next_count=0, k_bar=1, n_items=3,
+                                       label_of=str).domain_labels) == ["0", "1", "2"]  # fmt: skip
+
+
 def test_a_bound_on_the_items_of_a_user_is_not_used():
     h = huge(10**4, max_items_per_user=2)
     for noise, squared in (("laplace", None), ("gaussian", 2500)):

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dptopk.histogram import Histogram, Histograms
+from dptopk.histogram.numbered import LabelsByNumber
 from dptopk.release import Cost, CountsNoise, Release
 from dptopk.releases import Releases
 
@@ -62,7 +63,7 @@ def check_labels(h: Histogram | Histograms) -> None:
     whose labels can all be recorded.
     """
     labels = h.domain_labels
-    if labels is None:
+    if labels is None or isinstance(labels, LabelsByNumber):  # texts or integers
         return
     if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
         if labels.dtype.kind not in _NUMPY:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dptopk._validate import integer, labels_array
 
-__all__ = ["LabelsByNumber", "item_numbers"]
+__all__ = ["LabelsByNumber", "item_numbers", "with_zeros"]
 
 
 class LabelsByNumber(Sequence[Any]):
@@ -25,7 +25,14 @@ class LabelsByNumber(Sequence[Any]):
         return self._n
 
     def __getitem__(self, item: Any) -> Any:
-        return self._label_of(item)
+        if not 0 <= item < self._n:
+            raise IndexError(f"items are 0 to {self._n - 1}")
+        label = self._label_of(item)
+        if type(label) not in (str, int):  # what a ledger can record, whatever is picked
+            raise TypeError(
+                f"label_of must return a text or an integer, got {type(label).__name__}"
+            )
+        return label
 
 
 def item_numbers(labels: Any, rows: int, n_items: int) -> np.ndarray:
@@ -43,3 +50,16 @@ def item_numbers(labels: Any, rows: int, n_items: int) -> np.ndarray:
     if items.size and items.max() >= n_items:
         raise ValueError("labels must be below n_items: they are the numbers of items")
     return items
+
+
+def with_zeros(counts: np.ndarray, items: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Add the first items that nobody has, until there are `size`.
+
+    They are in the domain as all others: how many of the rows have users is data, and who
+    can move into the top is counted on.
+    """
+    lacking = size - items.size
+    if lacking <= 0:
+        return counts, items
+    free = np.setdiff1d(np.arange(size), items)[:lacking]  # at least so many are not taken
+    return np.append(counts, np.zeros(lacking, np.int64)), np.append(items, free)

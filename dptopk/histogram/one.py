@@ -15,7 +15,7 @@ from dptopk._validate import boolean, counts_array, integer, labels_array
 from dptopk.accounting.weights import ONE, checked_weighting
 from dptopk.domain import bound_of_user, checked_k_bar, labels_at
 from dptopk.errors import SourceError, UnknownDomainError
-from dptopk.histogram.numbered import LabelsByNumber, item_numbers
+from dptopk.histogram.numbered import LabelsByNumber, item_numbers, with_zeros
 
 if TYPE_CHECKING:
     from dptopk.histogram.many import Histograms
@@ -196,7 +196,8 @@ class Histogram:
             Mechanisms over known domains take such a histogram: they count all that was
             left out as `next_count`, and any of these may be picked.
         label_of : callable, optional
-            ``label_of(i)`` is the name of item i of that domain, for releases.
+            ``label_of(i)`` is the name of item i of that domain, for releases: a text or an
+            integer.
 
         Returns
         -------
@@ -237,6 +238,7 @@ class Histogram:
         if next_count > (rows.min() if rows.size == k_bar else 0):
             raise ValueError("next_count must not exceed the counts that came before it")
         if n_items is not None:
+            rows, items = with_zeros(rows, items, min(k_bar, n_items))
             order = np.lexsort((items, -rows))
             return cls.__new__(cls)._set(
                 None,
