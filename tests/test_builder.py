@@ -60,13 +60,19 @@ def same(one, other):
 # ---- equal to the whole
 
 
+def after(one, steps):
+    """Return the table so many places after one: over all kinds any two tables meet."""
+    names = list(TABLES)
+    return names[(names.index(one) + steps) % len(names)]
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("other", TABLES)
 @pytest.mark.parametrize("one", TABLES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_batches_of_any_two_tables_meet(kind, one, other):
+@pytest.mark.parametrize(("steps", "kind"), list(enumerate(KINDS)))
+def test_batches_of_any_two_tables_meet(steps, kind, one):
     """Units of timestamps must agree: of Python they are nanoseconds."""
     arrow, values = KINDS[kind]
+    other = after(one, steps)
     if "dict of arrays" in (one, other) and kind == "timestamp with zone":
         pytest.skip("NumPy has no zones")
     things = [values[0], values[-1], values[0], values[0], values[1]]
