@@ -5,7 +5,7 @@
 #   make check  lint, types, tests
 #   make san    the tests of the C code under AddressSanitizer and UBSan
 #   make clang  those of its SIMD levels, the C code compiled by clang
-#   make dist   sdist, a wheel from it, and the tests (but those of `dptopk verify`) against it
+#   make dist   sdist, a wheel from it, and the quick tests (but those of `dptopk verify`) against it
 #   make bench  the performance table (python -m benchmarks)
 #
 # All of it happens in .venv, made from PYTHON.
@@ -70,7 +70,8 @@ dist: .venv/dev
 	$(call install,"$$(ls dist/*.whl)[test]",build/fresh)
 	cd build/fresh && bin/dptopk select ../../examples/debian12_sections.parquet \
 		--user package --item dependency -k 10 --epsilon 1 --delta 1e-6
-	cd build/fresh && bin/pytest -p no:cacheprovider ../../tests --ignore=../../tests/test_verify.py
+	cd build/fresh && bin/pytest -p no:cacheprovider -m "not slow and not full" \
+		../../tests --ignore=../../tests/test_verify.py
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
