@@ -170,7 +170,7 @@ def rank_pairs(
         "comparisons_per_pair": plan.comparisons_per_pair,
         "max_comparisons_per_item": plan.max_comparisons_per_item,
         "rho": plan.rho,
-        "rho_is": "the worst case" if rho is None else "checked" if check_rho else "vouched for",
+        "rho_is": _said_of_rho(given=rho is not None and not always, checked=check_rho),
         "restart": plan.restart,
         "sensitivity": plan.sensitivity,
         "n_items": n_items,
@@ -347,6 +347,13 @@ def accuracy(n_items: int, degree: int, comparisons_per_pair: int) -> tuple[Frac
     rounding = Fraction(min(degree, n_items) + 16, 2**51)
     allowed = max(4 * rounding, Fraction(1, 2**16 * degree * comparisons_per_pair))
     return rounding, float(allowed)
+
+
+def _said_of_rho(*, given: bool, checked: bool) -> str:
+    """Say why rho holds; one that holds of all outcomes is not the caller's to give."""
+    if not given:
+        return "the worst case"
+    return "checked" if checked else "vouched for"
 
 
 def _scores(table: Any, plan: Plan, *, check_rho: bool) -> np.ndarray:
