@@ -96,6 +96,21 @@ def test_ctrl_c_at_many_random_times(events, tmp_path):
     assert sorted(took for _, took in results)[len(results) // 2] < 1
 
 
+LATE = """
+import atexit, os, signal, sys
+from dptopk.cli import main
+atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))
+sys.argv = "dptopk cost -k 10 --epsilon 1 --delta 1e-6 --json".split()
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_after_the_end_changes_nothing():
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["steps"] == 10
+
+
 ENGINES = {
     "pandas": "import pandas as pd; frame = pd.DataFrame({'user': u, 'item': i})",
     "polars": "import polars as pl; frame = pl.DataFrame({'user': u, 'item': i}).lazy()",

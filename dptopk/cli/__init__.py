@@ -11,6 +11,7 @@ import argparse
 import contextlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -48,6 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = _parser().parse_args(argv)
         code: int = args.run(args)
         sys.stdout.flush()
+        if argv is None:  # it is done: Ctrl-C while the interpreter ends must not deny it
+            with contextlib.suppress(ValueError):
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
         return code
     except SystemExit as stop:  # --help and --version
         return stop.code if isinstance(stop.code, int) else 0
