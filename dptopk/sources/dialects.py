@@ -122,6 +122,13 @@ _DUCKDB = Dialect(
     integer="BIGINT",
 )
 
+# A server may be set to leave out what goes past a limit: whose rows, would be up to others'.
+_OVERFLOWS = (
+    *("read_overflow_mode", "read_overflow_mode_leaf", "timeout_overflow_mode"),
+    *("timeout_overflow_mode_leaf", "set_overflow_mode", "group_by_overflow_mode"),
+    *("sort_overflow_mode", "distinct_overflow_mode", "join_overflow_mode"),
+    *("transfer_overflow_mode", "result_overflow_mode"),
+)
 _CLICKHOUSE = Dialect(
     quote='"',
     words=Words(
@@ -146,17 +153,7 @@ _CLICKHOUSE = Dialect(
     bytes_of_hex="unhex('{}')",
     double="Float64",
     integer="Int64",
-)
-
-# A server may be set to leave out what goes past a limit: whose rows, would be up to others'.
-_OVERFLOWS = (
-    *("read_overflow_mode", "read_overflow_mode_leaf", "timeout_overflow_mode"),
-    *("timeout_overflow_mode_leaf", "set_overflow_mode", "group_by_overflow_mode"),
-    *("sort_overflow_mode", "distinct_overflow_mode", "join_overflow_mode"),
-    *("transfer_overflow_mode", "result_overflow_mode"),
-)
-_CLICKHOUSE = _CLICKHOUSE._replace(
-    end="SETTINGS limit = 0, offset = 0" + "".join(f",\n  {name} = 'throw'" for name in _OVERFLOWS)
+    end="SETTINGS limit = 0, offset = 0" + "".join(f",\n  {name} = 'throw'" for name in _OVERFLOWS),
 )
 
 _SPARK = Dialect(
