@@ -592,7 +592,7 @@ def test_columns_of_json_go_by_their_exact_name(tmp_path, user):
     (tmp_path / "e.jsonl").write_text('{"User": "User", "user": "user", "item": 1}\n')
     relation = read_events(tmp_path / "e.jsonl", user=user, item="item")
     assert relation.fetchall() == [(user, "1")]
-    with pytest.raises(SourceError, match=r"e\.jsonl: no column 'USER', but 'user'"):
+    with pytest.raises(SourceError, match=r"e\.jsonl: no column 'USER', but 'User'"):
         read_events(tmp_path / "e.jsonl", user="USER", item="item")
 
 

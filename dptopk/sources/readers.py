@@ -186,7 +186,9 @@ def _of_json(con: Any, path: str, how: How, packing: str) -> Reader | None:
     names = [
         row[0]
         for row in rows_of(
-            con, f"SELECT DISTINCT unnest(json_keys(json)) FROM (FROM {objects} LIMIT 20000)"
+            con,
+            "SELECT DISTINCT unnest(json_keys(json)) AS name "
+            f"FROM (FROM {objects} LIMIT 20000) ORDER BY name",
         )
         or []
     ]
