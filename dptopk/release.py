@@ -63,12 +63,15 @@ class CountsNoise(NamedTuple):
         part where the noise did the picking; 1 where it was drawn afterwards.
     shared : float
         The sigma of the noise that all counts have in common.
+    most : int or None
+        The largest count there can be, if one is known.
     """
 
     law: str
     scale: float
     among: int = 1
     shared: float = 0.0
+    most: int | None = None
 
 
 class Release:
@@ -252,6 +255,22 @@ class Release:
         }
         return Release(**{**state, **changed})
 
+    def by_noisy_counts(self) -> Release:
+        """Return the same release with its items in the order of their noisy counts."""
+        assert self.counts is not None
+        assert self.counts_noise is not None
+        order = np.argsort(~self.counts, kind="stable")  # equal ones as they stood
+        labels = None if self.labels is None else tuple(self.labels[i] for i in order)
+        changed = {
+            "indices": None if self.indices is None else self.indices[order],
+            "labels": labels,
+            "counts": self.counts[order],
+            # What stands first has the largest of so many noises.
+            "counts_noise": self.counts_noise._replace(among=max(1, len(self))),
+            "ordered": True,
+        }
+        return Release(**{**self.__getstate__(), **changed})
+
     def intervals(self, confidence: float = 0.95, *, simultaneous: bool = False) -> np.ndarray:
         """Return confidence intervals of the true counts, where noisy ones were released.
 
@@ -259,8 +278,9 @@ class Release:
         the noise of the counts. After `noisy_counts` that is so whatever was
         picked: the noise of the picks is another; and all n at once are held
         with probability 1 - n (1 - confidence) at least. Of counts whose noise
-        did the picking (``limited_domain_laplace(..., release_counts=True)``)
-        the largest noises were picked: these intervals are wider, such that with
+        did the picking (``limited_domain_laplace(..., release_counts=True)``) or the
+        ordering (``noisy_counts(..., ranked=True)``)
+        the largest noises come first: these intervals are wider, such that with
         this probability the counts of all who took part are held at once.
 
         Parameters
@@ -273,8 +293,8 @@ class Release:
         Returns
         -------
         ndarray of int64, shape (n, 2)
-            Lowest and highest count, both included and at least 0; in the order of
-            `counts`.
+            Lowest and highest count, both included, at least 0 and at most
+            ``counts_noise.most``; in the order of `counts`.
 
         Raises
         ------
@@ -294,7 +314,7 @@ class Release:
         confidence = probability("confidence", confidence, zero=False)
         if self.counts is None or self.counts_noise is None:
             raise ValueError("the release has no counts; noisy_counts adds them")
-        law, scale, among, shared = self.counts_noise
+        law, scale, among, shared, most = self.counts_noise
         each = confidence
         if boolean("simultaneous", simultaneous):
             among = max(among, self.counts.size)
@@ -305,9 +325,10 @@ class Release:
         from dptopk.discrete import margin  # a Release needs no sampler to be made or shown
 
         reach = margin(law, scale, each, shared)
+        most = 2**63 - 1 if most is None else most
         # As Python integers: near the ends of int64 these sums would wrap.
         ends = [
-            (max(0, count - reach), min(max(0, count + reach), 2**63 - 1))
+            (min(max(0, count - reach), most), min(max(0, count + reach), most))
             for count in self.counts.tolist()
         ]
         return np.array(ends, dtype=np.int64).reshape(-1, 2)

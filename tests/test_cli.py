@@ -138,6 +138,19 @@ def test_counts_come_at_their_own_cost(run, events):
     assert "discrete Laplace counts" in answer["cost"]["theorem"]
 
 
+def test_a_set_is_ranked_by_its_counts(run, events):
+    argv = ["select", events, "-k", 2, *BUDGET, "--counts-epsilon", "1e9", "--mechanism",
+            "top_stable"]  # fmt: skip
+    code, out, _ = run(*argv, "--json")
+    assert (code, json.loads(out)["ordered"]) == (0, False)
+    answer = json.loads(run(*argv, "--json", "--ranked")[1])
+    assert answer["ordered"]
+    assert answer["items"] == ["apple", "pear"]
+    assert answer["counts"] == [4000, 3000]
+    code, out, _ = run(*argv, "-q", "--ranked")
+    assert (code, out.split()) == (0, ["apple", "pear"])
+
+
 def test_counts_of_nothing(run, tmp_path):
     path = tmp_path / "e.csv"
     path.write_text("user,item\nann,tea\n")
@@ -406,6 +419,7 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         ([*BUDGET, "-k", 10**12, "--k-bar", "private"], "k or k_bar is too large for the memory"),
         ([*BUDGET, "--k-bar", 10**30], r"k_bar must be below 2\*\*63"),
         ([*BUDGET, "--counts-delta", "1e-6"], "--counts-delta goes with --counts-epsilon"),
+        ([*BUDGET, "--ranked"], "--ranked goes with --counts-epsilon"),
         ([*BUDGET, "--counts-epsilon", "-1"], "counts-epsilon must be a finite number > 0, got -1"),
         ([*BUDGET, "--counts-epsilon", "nan"], "counts-epsilon must be a finite number > 0"),
         ([*BUDGET, "--counts-epsilon", "x"], "argument --counts-epsilon: invalid float value"),

@@ -142,7 +142,7 @@ def test_counts_are_added_to_what_was_released():
         "counts_epsilon": 0.25,
         "counts_delta": 0.0,
     }
-    assert after.counts_noise == ("laplace", 8.0, 1, 0.0)
+    assert after.counts_noise == ("laplace", 8.0, 1, 0.0, None)
     with pytest.raises(ValueError, match="read-only"):
         after.counts[0] = 1
     assert pickle.loads(pickle.dumps(after)) == after
@@ -314,7 +314,7 @@ def test_by_default_the_noise_of_least_variance(k, epsilon, delta, bound):
     assert noise == min(variances, key=variances.get)
     assert release.parameters["counts_delta"] == (0.0 if noise == "laplace" else delta)
     if noise == "shared":
-        assert release.counts_noise == ("shared", own, 1, shared)
+        assert release.counts_noise == ("shared", own, 1, shared, None)
 
 
 def test_each_law_is_the_choice_somewhere():
@@ -602,3 +602,68 @@ def test_no_secure_randomness_no_counts(monkeypatch):
     monkeypatch.setattr(rng, "_free", [])
     with pytest.raises(dp.RandomnessError):
         counted()
+
+
+# ---- a set, ranked
+
+
+def test_a_set_is_ranked_by_its_noisy_counts():
+    """What comes out is the same but for its order, at the same cost on the same words."""
+    picked = dp.canonical(KNOWN, k=4, epsilon=HUGE)
+    assert not picked.ordered
+    plain, ranked = (
+        dp.noisy_counts(picked, KNOWN, epsilon=2.0, ranked=r, rng=SeededRng(4))
+        for r in (False, True)
+    )
+    assert ranked.ordered
+    assert (np.diff(ranked.counts) <= 0).all()
+    assert sorted(zip(ranked.items, ranked.counts, strict=True)) == sorted(
+        zip(plain.items, plain.counts, strict=True)
+    )
+    assert [LABELS[i] for i in ranked.indices] == list(ranked.labels)
+    assert (ranked.cost, ranked.parameters) == (plain.cost, plain.parameters)
+    assert ranked.counts_noise == plain.counts_noise._replace(among=4)
+    assert ranked.top(2).items == ranked.items[:2]
+    exact = dp.noisy_counts(picked, KNOWN, epsilon=HUGE, ranked=True)
+    assert exact.labels == ("cat", "fox", "ant", "bee"), "equal counts by item"
+    assert dp.noisy_counts(release_of([]), COUNTS, epsilon=1.0, ranked=True).items == ()
+    with pytest.raises(TypeError, match="ranked must be True or False, got int"):
+        counted(ranked=1)
+
+
+def test_labels_of_an_unknown_domain_and_groups_are_ranked():
+    h = Histogram.from_events(EVENTS, user="user", item="item")
+    for labels in (("bee", "cat"), ("cat", "bee")):
+        release = dp.noisy_counts(unknown(labels), h, epsilon=HUGE, ranked=True)
+        assert (release.labels, release.counts.tolist()) == (("cat", "bee"), [90, 7])
+        assert release.indices is None
+    frame = {**EVENTS, "by": [u % 2 for u in EVENTS["user"]]}
+    hs = Histogram.from_events(
+        frame,
+        user="user",
+        item="item",
+        by="by",
+        groups=[0, 1],
+        max_groups_per_user=1,
+        domain=sorted(LABELS),
+    )
+    releases = dp.noisy_counts(dp.oneshot(hs, k=3, epsilon=HUGE), hs, epsilon=HUGE, ranked=True)
+    for release in releases.values():
+        assert release.labels == ("cat", "fox", "ant")
+
+
+def test_the_first_of_a_ranked_set_is_held_by_its_interval():
+    """The largest of 40 noises stands first: intervals for one noise alone hold it far less."""
+    counts, rng, draws = np.full(40, 100), SeededRng(8), 400
+    picked = dp.oneshot(counts, k=40, epsilon=1, rng=rng)
+    held = {"ranked": 0, "as if it were any": 0}
+    for _ in range(draws):
+        first = dp.noisy_counts(picked, counts, epsilon=20.0, ranked=True, rng=rng).top(1)
+        for name, among in (("ranked", 40), ("as if it were any", 1)):
+            assert first.counts_noise.among == 40
+            noise = first.counts_noise._replace(among=among)
+            shown = release_of([0], counts=first.counts.copy(), counts_noise=noise)
+            ((low, high),) = shown.intervals(0.9)
+            held[name] += bool(low <= 100 <= high)
+    assert stats.binomtest(held["ranked"], draws, 0.9, alternative="less").pvalue > 1e-9
+    assert held["as if it were any"] < 0.5 * draws

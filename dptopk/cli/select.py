@@ -102,6 +102,7 @@ def add(commands: Any) -> None:
     by_group.add(option)
     option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
     option("--counts-delta", type=float, metavar="D", help="delta of the counts (default: 0)")
+    option("--ranked", action="store_true", help="order the items by their noisy counts")
     option("--ledger", metavar="PATH", help="charge a budget of this file, in place of --epsilon")
     option("--budget", metavar="NAME", help="which budget of the ledger")
     option("--request-id", metavar="ID", help="a repeated request is not drawn and paid again")
@@ -323,8 +324,10 @@ def _check_counts(args: argparse.Namespace) -> None:
     if args.counts_epsilon is None:
         if args.counts_delta is not None:
             raise Refused("--counts-delta goes with --counts-epsilon")
+        if args.ranked:
+            raise Refused("--ranked goes with --counts-epsilon")
         return
-    if args.quiet and not args.json:
+    if args.quiet and not (args.json or args.ranked):
         raise Refused("--quiet prints the items alone: the counts would be paid for and not seen")
     with refusing():
         # Here, as the noise of k counts may be refused where that of none is not.
@@ -395,6 +398,7 @@ def _run_mechanism(
         epsilon=args.counts_epsilon,
         delta=args.counts_delta or 0.0,
         max_items_per_user=args.max_items_per_user,
+        ranked=args.ranked,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from dptopk._counts import HEAD
-from dptopk._validate import choice, positive, probability
+from dptopk._validate import boolean, choice, positive, probability
 from dptopk.accounting.compositions import basic
 from dptopk.accounting.shared import shared_scales
 from dptopk.discrete import (
@@ -49,6 +49,7 @@ def noisy_counts(
     delta: float = 0.0,
     noise: Literal["laplace", "gaussian", "shared"] | None = None,
     max_items_per_user: int | None = None,
+    ranked: bool = False,
     rng: Rng | None = None,
 ) -> Release: ...
 
@@ -62,6 +63,7 @@ def noisy_counts(
     delta: float = 0.0,
     noise: Literal["laplace", "gaussian", "shared"] | None = None,
     max_items_per_user: int | None = None,
+    ranked: bool = False,
     rng: Rng | None = None,
 ) -> Releases: ...
 
@@ -74,6 +76,7 @@ def noisy_counts(
     delta: float = 0.0,
     noise: Literal["laplace", "gaussian", "shared"] | None = None,
     max_items_per_user: int | None = None,
+    ranked: bool = False,
     rng: Rng | None = None,
 ) -> Release | Releases:
     """Add noisy counts to a release, at a cost of their own.
@@ -101,13 +104,17 @@ def noisy_counts(
         A bound on the items one user has, known beforehand; fewer counts then
         move at once. By default the histogram's own bound, which it may not be
         below.
+    ranked : bool, default False
+        Whether to put the items in the order of their noisy counts, largest first:
+        a set is then ranked, at no further cost.
     rng : optional
         None for secure randomness; see `SeededRng` for experiments.
 
     Returns
     -------
     Release, or Releases for Histograms
-        The same with `counts` (int64, in the same order; may be negative), the
+        The same with `counts` (int64, in the same order, or, ``ranked``, descending; may
+        be negative), the
         sum of both costs, their noise as ``counts_noise``, and the parameters
         counts_epsilon and counts_delta. See `Release.intervals`.
 
@@ -129,7 +136,7 @@ def noisy_counts(
     release alone. One user moves m counts at most, the smaller of their number
     and max_items_per_user: Laplace noise of scale m / epsilon is epsilon-DP;
     for Gaussian noise see `dptopk.discrete.discrete_gaussian_sigma`, for shared noise
-    (Lebeda 2025) docs/proofs/shared.md.
+    (Lebeda 2025) docs/proofs/shared.md. Their order is post-processing.
 
     The price is fixed beforehand, whatever was picked. So a release of no items is
     charged too, though nothing is counted; and so is delta, where Laplace noise is
@@ -148,7 +155,11 @@ def noisy_counts(
     >>> counted = dp.noisy_counts(picked, h, epsilon=0.5)
     >>> counted.labels, counted.cost.epsilon, counted.counts_noise.scale
     (('ant', 'cat'), 1.5, 4.0)
+    >>> a_set = dp.canonical(h, k=2, epsilon=1.0)
+    >>> dp.noisy_counts(a_set, h, epsilon=0.5, ranked=True)
+    <Release of 2 by canonical: ['ant', 'cat'], with counts; epsilon=1.5, delta=0>
     """
+    ranked = boolean("ranked", ranked)
     rows, groups = _rows_of(release, h)
     epsilon = positive("epsilon", epsilon)
     delta = probability("delta", delta, zero=True)
@@ -173,6 +184,8 @@ def noisy_counts(
         row.with_counts(shown, plan, cost=cost, private=private, **more)
         for (row, _), shown in zip(rows, noisy, strict=True)
     ]
+    if ranked:
+        releases = [one.by_noisy_counts() for one in releases]
     if isinstance(release, Release):
         return releases[0]
     return Releases(
