@@ -235,15 +235,20 @@ def test_scales_are_those_of_the_theorems():
             one = dp.rank_pairs(wins, k=1, epsilon=epsilon, **stated, **options)
             assert 1 <= Fraction(one.parameters["scale"]) / (s / Fraction(epsilon)) < 1.001
             two = dp.rank_pairs(wins, k=3, epsilon=epsilon, method="pure", **stated, **options)
-            assert 1 <= Fraction(two.parameters["scale"]) / (6 * s / Fraction(epsilon)) < 1.001
+            assert 1 <= Fraction(two.parameters["scale"]) / (s / Fraction(epsilon)) < 1.001
             assert not two.ordered
             assert two.counts is None
             assert two.cost.delta == 0
+            printed = dp.rank_pairs(
+                wins, k=3, epsilon=epsilon, method="pure", bound="paper", **stated, **options
+            )
+            scale = Fraction(printed.parameters["scale"])
+            assert 1 <= scale / (6 * s / Fraction(epsilon)) < 1.001
 
 
 def test_theorem_3_5():
     wins = np.triu(np.full((60, 60), 9), 1)
-    stated = {"degree": 59, "comparisons_per_pair": 9, "method": "approximate"}
+    stated = {"degree": 59, "comparisons_per_pair": 9, "method": "approximate", "bound": "paper"}
     release = dp.rank_pairs(wins, k=7, epsilon=0.2, delta=0.01, **stated)
     s = 2 / 9
     assert release.parameters["scale"] == pytest.approx(
@@ -261,13 +266,43 @@ def test_theorem_3_5():
             dp.rank_pairs(wins, k=7, **changes, **stated)
 
 
-def test_laplace_noise_is_below_that_of_the_paper():
+def test_our_approximate_noise_is_that_of_half_the_distance():
+    """An item moves by half of what all move; at any epsilon and delta."""
+    wins = np.triu(np.full((60, 60), 9), 1)
+    stated = {"degree": 59, "comparisons_per_pair": 9, "method": "approximate"}
+    for k, epsilon, delta in ((7, 0.2, 0.01), (1, 3.0, 1e-6), (60, 1.0, 0.1)):
+        release = dp.rank_pairs(wins, k=k, epsilon=epsilon, delta=delta, **stated)
+        half = dp.oneshot(
+            np.zeros(60), k=k, epsilon=epsilon, delta=delta, noise="laplace",
+            method="approximate", sensitivity=1 / 9,
+        )  # fmt: skip
+        assert release.parameters["scale"] == pytest.approx(half.parameters["scale"], rel=1e-4)
+        assert release.parameters["scale"] >= half.parameters["scale"]
+        assert release.cost[:2] == (epsilon, delta)
+        assert "docs/proofs/ranking.md, 14 and 15" in release.cost.theorem
+
+
+def test_laplace_noise_is_below_that_of_all_sets():
     for k in (1, 10, 50):
         options = {"complete": True, "k": k, "epsilon": 0.2, "delta": 0.05, "degree": 99,
                    "comparisons_per_pair": 10, "rho": None, "restart": 0.0}  # fmt: skip
-        ours, pure, paper = (private.calibrate(100, method=m, **options) for m in private.METHODS)
-        assert ours.scale / ours.grid < 0.51 * pure.scale
-        assert ours.scale / ours.grid < 0.51 * paper.scale
+        for bound, most in (("paper", 0.51), ("exact", 1.001)):
+            ours, pure, approximate = (
+                private.calibrate(100, method=m, bound=bound, **options) for m in private.METHODS
+            )
+            assert ours.scale / ours.grid < most * pure.scale
+            assert ours.scale / ours.grid < most * approximate.scale
+
+
+def test_no_score_and_no_interval_is_off_the_grid():
+    """However large the noise: a score is a share of the whole."""
+    for seed in range(20):
+        release = rank(k=4, epsilon=0.001, rng=SeededRng(seed))
+        grid = release.parameters["grid"]
+        ends = release.intervals(0.9)
+        assert np.abs(release.counts).max() > grid
+        assert ((ends >= 0) & (ends <= grid)).all()
+        assert (ends[:, 0] <= ends[:, 1]).all()
 
 
 def test_all_inputs_are_one_table():
@@ -347,6 +382,8 @@ def changed(*changes):
         ({"rho": 0.1}, dp.StatementError, "rho = 0.1 does not hold of these comparisons$"),
         ({"rho": 0}, dp.StatementError, "rho = 0.0 does not hold of these comparisons$"),
         ({"restart": 1}, ValueError, r"restart must be in \[0, 1\)"),
+        ({"bound": "best"}, ValueError, "bound must be one of exact, paper"),
+        ({"bound": 1}, TypeError, "bound must be a string"),
         ({"method": "magic"}, ValueError, "method must be one of laplace, pure, approximate"),
         ({"check_rho": 1}, TypeError, "check_rho must be True or False"),
         ({"degree": 2.0}, TypeError, "degree must be an integer"),
@@ -458,6 +495,7 @@ def test_no_data_in_a_repr_or_message():
     assert set(release.parameters) == {
         "k", "method", "degree", "comparisons_per_pair", "rho", "rho_is", "restart", "sensitivity",
         "n_items", "monotone", "grid", "scale", "max_comparisons_per_item",
+        "bound",
     }  # fmt: skip
 
 
@@ -507,6 +545,14 @@ def test_the_command_line(command):
     code, out, err = command()
     assert (code, err) == (0, "")
     assert "per comparison" in out
+    users = json.loads(command("--json", ("--max-comparisons-per-item", "3"))[1])
+    assert users["parameters"]["max_comparisons_per_item"] == 3
+    assert users["parameters"]["scale"] == pytest.approx(3 * answer["parameters"]["scale"], 1e-3)
+    assert "per user" in command(("--max-comparisons-per-item", "3"))[1]
+    printed = json.loads(
+        command("--json", ("--method", "pure"), ("--epsilon", "50"), ("--bound", "paper"))[1]
+    )
+    assert printed["parameters"]["bound"] == "paper"
     code, out, _ = command("-q", ("-k", "4"))
     assert (code, out.split()) == (0, ["ant", "bee", "cat", "[red]dog"])
     code, out, _ = command("--json", ("--method", "pure"), ("--epsilon", "50"))
@@ -524,7 +570,9 @@ def test_the_command_line(command):
         (("--winner", "loser"), "--winner and --loser must name two different columns"),
         (("--winner", "user"), "no column 'user'"),
         (("-k", "5"), "k must be at most the number of items"),
-        (("--method", "approximate"), "method 'approximate' needs epsilon <= 0.2"),
+        (("--method", "approximate"), "method 'approximate' needs delta > 0"),
+        (("--max-comparisons-per-item", "0"), "max_comparisons_per_item must be an integer >= 1"),
+        (("--max-comparisons-per-item", "9999"), "must be at most degree times"),
     ],
 )
 def test_bad_commands(command, change, message):
@@ -555,6 +603,8 @@ def test_a_user_takes_the_noise_of_as_many_comparisons_of_an_item():
         )
         ratio = five.parameters["scale"] / one.parameters["scale"]
         assert ratio == pytest.approx(5, rel=1e-4)
+        assert "M = 5 comparisons of any one item a user" in five.cost.theorem
+        assert " M" not in one.cost.theorem
         assert five.parameters["max_comparisons_per_item"] == 5
     for wrong, error in ((0, ValueError), (57, ValueError), (2.0, TypeError)):
         with pytest.raises(error, match="max_comparisons_per_item must be"):

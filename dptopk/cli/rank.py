@@ -10,6 +10,7 @@ from dptopk.cli.reading import add_files, columns_of, open_events
 
 COLUMNS = ("winner", "loser")
 METHODS = ("laplace", "pure", "approximate")
+BOUNDS = ("exact", "paper")
 
 
 def add(commands: Any) -> None:
@@ -19,7 +20,7 @@ def add(commands: Any) -> None:
         allow_abbrev=False,
         help="the k best items by pairwise comparisons, privately",
         description="Rank items by pairwise comparisons such that single comparisons stay "
-        "private: not people, and not who was compared with whom.",
+        "private, or with --max-comparisons-per-item whole people; not who was compared with whom.",
     )
     rank.set_defaults(run=_run)
     option = rank.add_argument
@@ -30,10 +31,18 @@ def add(commands: Any) -> None:
     option("--delta", type=float, default=0.0, help="for --method approximate")
     option("--degree", type=int, required=True, metavar="D", help="most others of any item")
     option("--comparisons-per-pair", type=int, required=True, metavar="L")
+    option(
+        "--max-comparisons-per-item",
+        type=int,
+        default=1,
+        metavar="M",
+        help="most comparisons of any one item that one user decides: protects whole users",
+    )
     option("--rho", type=float, help="bound of the ergodicity coefficient, whatever the outcomes")
     option("--no-check-rho", action="store_true", help="vouch for --rho")
     option("--restart", type=float, default=0.0, metavar="P", help="chance of a restart, for --rho")
     option("--method", choices=METHODS, default=METHODS[0])
+    option("--bound", choices=BOUNDS, default=BOUNDS[0], help="whose constants (default: exact)")
     option("--json", action="store_true", help="one JSON object instead of a table")
     option("-q", "--quiet", action="store_true", help="the items only, one a line; no progress")
 
@@ -55,6 +64,8 @@ def _run(args: argparse.Namespace) -> int:
         "rho": args.rho,
         "restart": args.restart,
         "method": args.method,
+        "bound": args.bound,
+        "max_comparisons_per_item": args.max_comparisons_per_item,
     }
     if len(domain) < 2:
         raise Refused("--domain must hold at least 2 items")
@@ -85,4 +96,5 @@ def _print_release(release: Any, args: argparse.Namespace) -> None:
             [low / grid, high / grid] for low, high in release.intervals(CONFIDENCE).tolist()
         ]
         measures = Measures("scores", "score (noisy)", scores, intervals, ".6f")
-    print_release(release, args, measures=measures, unit="comparison", more={})
+    unit = "comparison" if args.max_comparisons_per_item == 1 else "user"
+    print_release(release, args, measures=measures, unit=unit, more={})

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from dptopk._argtopk import argtopk
-from dptopk._validate import boolean, choice, integer, positive, probability
-from dptopk.discrete import add_noise, laplace_scale
+from dptopk._types import Bound
+from dptopk._validate import boolean, integer
+from dptopk.discrete import add_noise
 from dptopk.domain import labels_at
 from dptopk.errors import StatementError
-from dptopk.mechanisms._set_noise import noise_for
-from dptopk.mechanisms.oneshot import oneshot
+from dptopk.mechanisms._select import head_of_scores, select
 from dptopk.ranking import chain
-from dptopk.ranking.table import MOST_TOTAL, checked_table, compared, is_complete, read_table
-from dptopk.release import Cost, CountsNoise, Release
+from dptopk.ranking.plan import METHODS, Plan, accuracy, calibrate, largest_rho
+from dptopk.ranking.table import checked_table, compared, is_complete, read_table
+from dptopk.release import CountsNoise, Release
 from dptopk.rng import Rng
 from dptopk.rounding import up
 
-__all__ = ["METHODS", "Plan", "calibrate", "rank_pairs", "worst_case_rho"]
-
-METHODS = ("laplace", "pure", "approximate")
-LAPLACE = (
-    "Laplace mechanism on the stationary distribution, L1 sensitivity "
-    "2 (1 - restart) / (d L (1 - (1 - restart) rho)) (Seneta 1988)"
-)
-PAPER = "Qiao, Su and Zhang 2021, "
-COARSE = 2**12  # the grid adds at most this part to the noise
-FINEST = 10**15  # grids that doubles resolve
+__all__ = ["METHODS", "Plan", "accuracy", "calibrate", "rank_pairs", "worst_case_rho"]
 
 
 def rank_pairs(
@@ -44,6 +35,7 @@ def rank_pairs(
     rho: float | None = None,
     restart: float = 0.0,
     method: Literal["laplace", "pure", "approximate"] = "laplace",
+    bound: Bound = "exact",
     check_rho: bool = True,
     max_comparisons_per_item: int = 1,
     winner: str | None = None,
@@ -81,9 +73,11 @@ def rank_pairs(
         uniformly. The larger, the less noise, and the more wins over whomever
         count alike. The guarantee then needs no `rho`.
     method : {"laplace", "pure", "approximate"}
-        "laplace" adds noise to the whole distribution: less than the others,
-        which are the paper's and pick a set: "pure" by its Theorem 2.1,
-        "approximate" by its Theorem 3.5 (epsilon <= 0.2, delta <= 0.05).
+        "laplace" adds noise to the whole distribution, never more than the others,
+        which are the paper's one-shot selection of a set, without and with `delta`.
+    bound : {"exact", "paper"}, default "exact"
+        Whose constants "pure" and "approximate" take: those of our proof, or the larger
+        ones of the paper's Theorems 2.1 and 3.5 (epsilon <= 0.2, delta <= 0.05).
     check_rho : bool, default True
         Whether to check `rho` against these comparisons. Past 2^34 operations (one
         for each item and two that were compared with it: 10,000 items of degree 1,000
@@ -136,9 +130,18 @@ def rank_pairs(
     One comparison moves the distribution by s = 2 / (d L (1 - rho)) at most in L1 (with
     restarts see `cost.theorem`; proof: docs/proofs/ranking.md), so Laplace
     noise of scale s / epsilon makes all of it private: ranks and scores cost
-    nothing more. "pure" adds noise of scale 2 k s / epsilon, "approximate" of 8 s
-    sqrt(k ln(n / delta)) / epsilon. Noise is added to integers on a grid; the
-    grid and the error of the distribution, bounded beforehand, add to s.
+    nothing more. Noise is added to integers on a grid; the grid and the error of the
+    distribution, bounded beforehand, add to s. The scales of the others are
+
+    ============= ============= ===================================
+    method        exact         paper
+    ============= ============= ===================================
+    "pure"        s / epsilon   2 k s / epsilon
+    "approximate" 2 s / e'      8 s sqrt(k ln(n / delta)) / epsilon
+    ============= ============= ===================================
+
+    where k bounded-range steps of e' compose to (epsilon - e', delta). With
+    `max_comparisons_per_item` M, s is M times as large in all of them.
 
     Source: Qiao, Su and Zhang 2021, section 3.
 
@@ -159,13 +162,14 @@ def rank_pairs(
     plan = calibrate(
         n_items, complete=is_complete(table), k=k, epsilon=epsilon, delta=delta, degree=degree,
         comparisons_per_pair=comparisons, rho=rho, restart=restart, method=method,
-        max_comparisons_per_item=max_comparisons_per_item,
+        bound=bound, max_comparisons_per_item=max_comparisons_per_item,
     )  # fmt: skip
-    always = is_complete(table) and plan.rho >= _worst(degree)  # whatever the outcomes
+    always = is_complete(table) and plan.rho >= largest_rho(degree)  # whatever the outcomes
     scores = _scores(table, plan, check_rho=check_rho and not always)
     parameters = {
         "k": plan.k,
         "method": plan.method,
+        "bound": plan.bound,
         "degree": plan.degree,
         "comparisons_per_pair": plan.comparisons_per_pair,
         "max_comparisons_per_item": plan.max_comparisons_per_item,
@@ -177,7 +181,7 @@ def rank_pairs(
         "monotone": False,
     }
     if plan.method != "laplace":
-        return _by_oneshot(scores, plan, labels, parameters, rng)
+        return _set_of(scores, plan, labels, parameters, rng)
     noisy, private = add_noise(
         np.rint(scores * plan.grid).astype(np.int64), "laplace", plan.scale, rng
     )
@@ -186,17 +190,14 @@ def rank_pairs(
         indices=picks,
         labels=labels_at(labels, picks),
         counts=noisy[picks],
-        counts_noise=CountsNoise("laplace", plan.scale, among=n_items),  # it picked them
+        # Of as many noises the largest; and no score is above 1.
+        counts_noise=CountsNoise("laplace", plan.scale, among=n_items, most=plan.grid),
         ordered=True,
         complete=True,
-        cost=Cost(plan.epsilon, 0.0, LAPLACE),
+        cost=plan.cost,
         mechanism="rank_pairs",
         private=private,
-        parameters={
-            **parameters,
-            "grid": plan.grid,
-            "scale": plan.scale / plan.grid,
-        },
+        parameters={**parameters, "grid": plan.grid, "scale": plan.scale / plan.grid},
     )
 
 
@@ -242,111 +243,7 @@ def worst_case_rho(wins: Any, *, degree: int) -> float:
         raise StatementError(
             f"degree = {degree} does not hold: some item was compared with more others"
         )
-    return up(_worst(degree)) if is_complete(table) else 1.0
-
-
-class Plan(NamedTuple):
-    """What is fixed before any outcome is looked at.
-
-    rho : bound of the ergodicity coefficient, 1.0 with restarts alone
-    sensitivity : L1 distance of two distributions, without the error of computing them
-    tolerance : how far one step may move the distribution as computed
-    grid : units of noisy scores in 1
-    scale : noise in these units; of the other methods in units of the distribution
-    """
-
-    k: int
-    epsilon: float
-    delta: float
-    degree: int
-    comparisons_per_pair: int
-    rho: float
-    restart: float
-    method: Any  # one of METHODS
-    sensitivity: float
-    tolerance: float
-    grid: int
-    scale: float
-    widened: float  # sensitivity with the error of computing them
-    max_comparisons_per_item: int
-
-
-def calibrate(
-    n_items: int,
-    *,
-    complete: bool,
-    k: Any,
-    epsilon: Any,
-    delta: Any,
-    degree: Any,
-    comparisons_per_pair: Any,
-    rho: Any,
-    restart: Any,
-    method: Any,
-    max_comparisons_per_item: Any = 1,
-) -> Plan:
-    """Check what was asked for and return the noise that pays for it."""
-    k = integer("k", k)
-    epsilon = positive("epsilon", epsilon)
-    delta = probability("delta", delta, zero=True)
-    degree = integer("degree", degree)
-    comparisons = integer("comparisons_per_pair", comparisons_per_pair)
-    restart = probability("restart", restart, zero=True)
-    method = choice("method", method, METHODS)
-    most = integer("max_comparisons_per_item", max_comparisons_per_item)
-    if most > degree * comparisons:
-        raise ValueError(
-            "max_comparisons_per_item must be at most degree times comparisons_per_pair = "
-            f"{degree * comparisons}, got {most}"
-        )
-    bound = _worst(degree) if rho is None and complete else Fraction(1)
-    if rho is not None:
-        bound = Fraction(_rho(rho))
-    if k > n_items:
-        raise ValueError(f"k must be at most the number of items, {n_items}; got {k}")
-    if degree * comparisons > MOST_TOTAL:
-        raise ValueError("degree times comparisons_per_pair must be at most 2**52")
-    stays = 1 - Fraction(restart)
-    gap = 1 - stays * bound
-    if gap <= 0:
-        raise StatementError(
-            "without rho or restart every two items must have been compared: otherwise no "
-            "bound below 1 holds whatever the outcomes"
-        )
-    sensitivity = most * 2 * stays / (degree * comparisons * gap)
-    rounding, tolerance = accuracy(n_items, degree, comparisons)
-    error = (Fraction(tolerance) * (1 + Fraction(1, 2**10)) + rounding) / gap
-    error += Fraction(n_items + 2, 2**53)
-    widened = sensitivity + 2 * error
-    grid = 10
-    while grid < FINEST and grid * sensitivity < n_items * COARSE:
-        grid *= 10
-    if method == "laplace":
-        moved = math.ceil(grid * (widened + Fraction(1, 2**51))) + n_items
-        scale = laplace_scale(epsilon=epsilon, moved=moved)
-    else:  # refuses what the paper's theorems are not proved for
-        scale = noise_for(
-            noise="laplace", method=method, k=k, epsilon=epsilon, delta=delta,
-            sensitivity=up(widened), monotone=False, max_items_per_user=None, n_items=n_items,
-            bound="paper",
-        ).scale  # fmt: skip
-    return Plan(
-        k, epsilon, delta, degree, comparisons, up(bound), restart, method, up(sensitivity),
-        tolerance, grid, scale, up(widened), most,
-    )  # fmt: skip
-
-
-def accuracy(n_items: int, degree: int, comparisons_per_pair: int) -> tuple[Fraction, float]:
-    """Return how much roundings can hide of a step's L1 distance, and what it may be.
-
-    A step adds up at most m = min(degree, n - 1) + 1 products of entries, each
-    entry and product rounded once, and mixes in the restart: the roundings of
-    all states together are below (m + 8) 2^-52 of the sum, which is 1. Both are
-    public. What a distribution is from the true one is at most its step over 1 - rho.
-    """
-    rounding = Fraction(min(degree, n_items) + 16, 2**51)
-    allowed = max(4 * rounding, Fraction(1, 2**16 * degree * comparisons_per_pair))
-    return rounding, float(allowed)
+    return up(largest_rho(degree)) if is_complete(table) else 1.0
 
 
 def _said_of_rho(*, given: bool, checked: bool) -> str:
@@ -384,38 +281,20 @@ def _scores(table: Any, plan: Plan, *, check_rho: bool) -> np.ndarray:
     return scores
 
 
-def _by_oneshot(
+def _set_of(
     scores: np.ndarray, plan: Plan, labels: Any, parameters: dict[str, Any], rng: Any
 ) -> Release:
-    """Pick a set by the paper's mechanism, at the sensitivity that it prints."""
-    picked = oneshot(
-        scores, k=plan.k, epsilon=plan.epsilon, delta=plan.delta, noise="laplace",
-        method=plan.method, bound="paper", sensitivity=plan.widened, monotone=False, rng=rng,
-    )  # fmt: skip
-    assert picked.indices is not None
-    theorem = picked.cost.theorem
-    if plan.method == "approximate":
-        theorem = theorem.replace(PAPER, PAPER + "Theorem 3.5, by ")
+    """Pick a set by noise on every score once, which is not shown."""
+    head = head_of_scores(scores, k=plan.k, scale=plan.scale)
+    picks, private = select(head, k=plan.k, scale=plan.scale, noise="laplace", rng=rng)
+    picks = np.sort(picks)
     return Release(
-        indices=picked.indices.copy(),
-        labels=labels_at(labels, picked.indices),
+        indices=picks,
+        labels=labels_at(labels, picks),
         ordered=False,
         complete=True,
-        cost=picked.cost._replace(theorem=theorem),
+        cost=plan.cost,
         mechanism="rank_pairs",
-        private=picked.private,
-        parameters={**parameters, "scale": picked.parameters["scale"]},
+        private=private,
+        parameters={**parameters, "scale": plan.scale},
     )
-
-
-def _rho(value: Any) -> float:
-    """Return a stated rho, rounded up."""
-    zero = type(value) in (int, float) and value == 0
-    rho = 0.0 if zero else positive("rho", value, toward=math.inf)
-    if rho >= 1.0:
-        raise ValueError(f"rho must be in [0, 1), got {value}")
-    return rho
-
-
-def _worst(degree: int) -> Fraction:
-    return 1 - Fraction(1, degree)

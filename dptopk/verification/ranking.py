@@ -20,6 +20,7 @@ from dptopk.ranking import private
 from dptopk.ranking.private import Plan, rank_pairs
 from dptopk.ranking.table import checked_table
 from dptopk.reference import ranking
+from dptopk.reference.noise import set_law
 from dptopk.rng import TapeRng
 from dptopk.verification import tapes
 from dptopk.verification.draws import Public, at_least
@@ -162,6 +163,36 @@ class PicksCheck:
             if loss / EPSILON > worst:
                 worst, where = loss / EPSILON, flip
         return _verdict(worst, where, self.attains, "loss, as a part of epsilon,", pairs)
+
+
+@dataclass(frozen=True)
+class SetCheck:
+    """The pure form by its proof: a score outside rises by half of 1, one inside falls by as much.
+
+    All others inside stand far above. An exact law of sets, by quadrature.
+    """
+
+    label: str
+    k: int
+    factor: float = 1.0  #: a wrong share of the noise
+    attains: float = 0.0
+    quick: bool = True
+
+    def run(self) -> Verdict:
+        """Compare the law of every set before and after."""
+        scale = self.factor / EPSILON
+        worst, where = 0.0, 0.0
+        gaps = (-12.0, 0.0, 12.0, 150.0)
+        for gap in gaps:
+            scores = [*(300.0,) * (self.k - 1), 0.0, gap, -1.0]
+            moved = [*scores[: self.k - 1], -0.5, gap + 0.5, -1.0]
+            before, after = (
+                set_law(x, k=self.k, scale=scale, noise="laplace") for x in (scores, moved)
+            )
+            loss = max(abs(math.log(before[s] / after[s])) for s in before)
+            if loss / EPSILON > worst:
+                worst, where = loss / EPSILON, gap
+        return _verdict(worst, where, self.attains, "loss, as a part of epsilon,", len(gaps))
 
 
 @dataclass(frozen=True)
@@ -329,10 +360,16 @@ ENTRY = Entry(
         PicksCheck(f"k=1, {TWO.name}", TWO, _plan(TWO), attains=0.66),
         PicksCheck(f"k=2 in order, restarts, {RING.name}", RING, _plan(RING, k=2, restart=RESTART)),
         *(
-            PicksCheck(f"k={k}, the paper's pure form: a set, {FOUR.name}", FOUR,
-                       _plan(FOUR, k=k, method="pure"), ordered=False)
-            for k in (1, 2)
+            PicksCheck(f"k={k}, {whose} pure form: a set, {graph.name}", graph,
+                       _plan(graph, k=k, method="pure", bound=bound), ordered=False,
+                       attains=attains)
+            for whose, bound, graph, k, attains in (
+                ("the paper's", "paper", FOUR, 1, 0.0), ("the paper's", "paper", FOUR, 2, 0.0),
+                ("our", "exact", TWO, 1, 0.66), ("our", "exact", FOUR, 2, 0.57),
+            )
         ),
+        *(SetCheck(f"a set, where one score rises and one falls, k={k}", k, attains=0.99)
+          for k in (1, 2, 3)),
         _sampler("rank_pairs(), k=2 of 4", _public(), sees=True),
         tapes.check("rank_pairs() and its twin on the same tapes", _kernel, _twin, 200),
     ),
@@ -347,6 +384,9 @@ ENTRY = Entry(
                     _plan(THREE, max_comparisons_per_item=2), scale=1.8),
         ScoresCheck("noise 1% too small: all scores", FOUR, _plan(FOUR), scale=RIGHT * 0.99),
         *_wrong("restarts that shrink rho but not enough", RING, 0.1, restart=RESTART),
+        *(SetCheck(f"k={k}, noise of a set 2% too small", k, factor=0.98) for k in (1, 2, 3)),
+        PicksCheck("k=1, half of our pure noise", FOUR, _plan(FOUR, method="pure"), ordered=False,
+                   scale=0.5 * RIGHT),
         DistanceCheck("half of the bound", FOUR, factor=0.5),
         DistanceCheck("the bound of the largest entry, 5% too small", FOUR, factor=0.475,
                       largest=True),
