@@ -156,8 +156,9 @@ def noisy_counts(
     >>> counted.labels, counted.cost.epsilon, counted.counts_noise.scale
     (('ant', 'cat'), 1.5, 4.0)
     >>> a_set = dp.canonical(h, k=2, epsilon=1.0)
-    >>> dp.noisy_counts(a_set, h, epsilon=0.5, ranked=True)
-    <Release of 2 by canonical: ['ant', 'cat'], with counts; epsilon=1.5, delta=0>
+    >>> ranked = dp.noisy_counts(a_set, h, epsilon=0.5, ranked=True)
+    >>> ranked.labels, ranked.ordered, ranked.cost.epsilon
+    (('ant', 'cat'), True, 1.5)
     """
     ranked = boolean("ranked", ranked)
     rows, groups = _rows_of(release, h)
