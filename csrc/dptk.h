@@ -22,7 +22,8 @@ typedef enum dptk_status {
     DPTK_TAPE_END = 1,  /* out of random words: lengthen the tape, run again */
     DPTK_SCRATCH = 2,   /* scratch too small: enlarge it, run again */
     DPTK_UNDECIDED = 3, /* two values closer than their error bounds: replay exactly */
-    DPTK_NAN = 4        /* a score is NaN */
+    DPTK_NAN = 4,       /* a score is NaN */
+    DPTK_CHANGED = 5    /* a column changed while it was read: what was said of it is wrong */
 } dptk_status;
 
 /* ---- simd.c: which instruction sets are in use --------------------------- */
@@ -153,6 +154,11 @@ void dptk_take(const dptk_column *col, const int64_t *index, size_t count, void 
  *
  * Returns DPTK_NAN if one of them is NaN. Cost: one pass. */
 int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys);
+
+/* How many elements of a column are of a kind: whose key is `key`, or (`below` is 1)
+ * less; of those with that key only the ones after index `after` (-1: all). Cost: one
+ * pass. What looks for such elements by chance asks when it finds none for long. */
+size_t dptk_count(const dptk_column *col, int64_t key, int64_t after, int below);
 
 /* ---- cut.c: the largest of a big array ---------------------------------- */
 

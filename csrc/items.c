@@ -69,7 +69,7 @@ static size_t find(const wanted *w, size_t n, int64_t key)
 
 /* One pass. Each time a wanted key occurs, its group's counters go down; the
  * one that was at 0 is found. */
-static void search(const dptk_column *col, wanted *w, size_t n, int64_t *keys, uint64_t *bits,
+static int search(const dptk_column *col, wanted *w, size_t n, int64_t *keys, uint64_t *bits,
                    int64_t *item)
 {
     size_t left = n;
@@ -91,6 +91,7 @@ static void search(const dptk_column *col, wanted *w, size_t n, int64_t *keys, u
                 }
         }
     }
+    return left ? DPTK_CHANGED : DPTK_OK;
 }
 
 int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups, const int64_t *head,
@@ -101,8 +102,9 @@ int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups, co
     wanted *w = (wanted *)(void *)(scratch + CHUNK + BITS / 64);
     size_t searched = 0;
     for (size_t i = 0; i < k; i++) {
-        size_t g;
-        int64_t start;
+        size_t g, members;
+        int64_t start, after;
+        misses missed;
         item[i] = -1;
         if ((size_t)rank[i] < m) {
             item[i] = head[rank[i]];
@@ -114,6 +116,10 @@ int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups, co
             w[searched++] = (wanted){groups->key[g], rank[i] - start, i};
             continue;
         }
+        /* The head has the group's first items. */
+        after = (size_t)start < m ? head[m - 1] : -1;
+        members = (size_t)groups->end[g] - ((size_t)start < m ? m : (size_t)start);
+        missed = misses_of(col->n, members > i ? members - i : 1);
         while (item[i] < 0) {
             uint64_t at;
             int64_t key;
@@ -121,16 +127,17 @@ int dptk_items(dptk_rng *rng, const int64_t *rank, const dptk_groups *groups, co
             int status = next_below(rng, col->n, &at);
             if (status != DPTK_OK) return status;
             dptk_keys(col, at, 1, &key);
-            if (key != groups->key[g]) continue;
-            /* The head has the group's first items. */
-            if ((size_t)start < m && (int64_t)at <= head[m - 1]) continue;
+            if (miss(&missed)
+                && (missed.times > 2 || dptk_count(col, groups->key[g], after, 0) != members))
+                return DPTK_CHANGED;
+            if (key != groups->key[g] || (int64_t)at <= after) continue;
             while (q < i && item[q] != (int64_t)at) q++;
             if (q == i) item[i] = (int64_t)at;
         }
     }
     if (searched) {
         sort(w, searched);
-        search(col, w, searched, keys, bits, item);
+        return search(col, w, searched, keys, bits, item);
     }
     return DPTK_OK;
 }

@@ -48,6 +48,22 @@ int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
     return loaders[col->type](col->data + (ptrdiff_t)first * col->stride, col->stride, count, keys);
 }
 
+size_t dptk_count(const dptk_column *col, int64_t key, int64_t after, int below)
+{
+    enum { CHUNK = 512 };
+    int64_t keys[CHUNK];
+    size_t found = 0;
+
+    for (size_t first = 0; first < col->n; first += CHUNK) {
+        const size_t count = col->n - first < CHUNK ? col->n - first : CHUNK;
+        dptk_keys(col, first, count, keys);
+        for (size_t i = 0; i < count; i++)
+            found += (below && keys[i] < key)
+                  || (keys[i] == key && (int64_t)(first + i) > after);
+    }
+    return found;
+}
+
 int dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys)
 {
     const int64_t most = col->type == DPTK_F16 ? DPTK_HALF_INF : DPTK_DOUBLE_INF;

@@ -292,6 +292,7 @@ static int draw_head(race *r, const dptk_block *b, int64_t *place, int64_t *key)
  * element belongs to the head if it does not come after the head's last. */
 static int draw_tail(race *r, int64_t *place, int64_t *key)
 {
+    misses missed = misses_of(r->tail->n, r->n_tail - r->n_marks);
     for (;;) {
         uint64_t at;
         dptk_mark *mark;
@@ -300,6 +301,10 @@ static int draw_tail(race *r, int64_t *place, int64_t *key)
         if (status != DPTK_OK) return status;
         *key = score_key(r->tail, (size_t)at);
         item = (int64_t)at;
+        if (miss(&missed)
+            && (missed.times > 2
+                || dptk_count(r->tail, r->last_key, r->last_index, 1) != r->n_tail + r->n_gone))
+            return DPTK_CHANGED;
         if (*key > r->last_key || (*key == r->last_key && item <= r->last_index)) continue;
         if (r->n_gone && find_gone(r, item)->round) continue;
         mark = find(r, r->scratch->mark, r->round, item);

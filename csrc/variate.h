@@ -58,6 +58,27 @@ static inline int next_below(dptk_rng *rng, uint64_t n, uint64_t *value)
     return DPTK_OK;
 }
 
+/* A search for elements of a column by uniform draws: `left` of its n are sought, and
+ * were there before. More than about 64 n/left misses in a row are as likely as e^-64,
+ * unless the column changed meanwhile. So then they are counted, once or twice. */
+typedef struct misses {
+    uint64_t now, most, times;
+} misses;
+
+static inline misses misses_of(size_t n, size_t left)
+{
+    return (misses){0, 64 * ((uint64_t)n / (left ? left : 1) + 1), 0};
+}
+
+/* Is it time to count them? */
+static inline int miss(misses *m)
+{
+    if (++m->now < m->most) return 0;
+    m->now = 0;
+    m->times++;
+    return 1;
+}
+
 /* E = -ln V for a V = 1 - U of which the word gives the first 64 bits: U in
  * [word, word + 1) 2^-64. Bit 0 is left aside, as signed integers convert
  * faster: V in (steps, steps + 2] 2^-64. The absolute error: half of that

@@ -5,7 +5,7 @@ from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
 cdef extern from "dptk.h" nogil:
-    int DPTK_OK, DPTK_TAPE_END, DPTK_SCRATCH, DPTK_UNDECIDED, DPTK_NAN
+    int DPTK_OK, DPTK_TAPE_END, DPTK_SCRATCH, DPTK_UNDECIDED, DPTK_NAN, DPTK_CHANGED
 
     # ---- simd.c
     int dptk_simd_best()

@@ -395,9 +395,12 @@ cdef int column_of(object counts, Py_buffer *view, dptk_column *col) except -1:
     return 0
 
 
-cdef int raise_nan(int status) except -1:
+cdef int raise_unsound(int status) except -1:
+    """What is wrong with the counts, if it is that."""
     if status == DPTK_NAN:
         raise ValueError("counts must not contain NaN")
+    if status == DPTK_CHANGED:
+        raise RuntimeError("the counts changed during the call: another thread writes to them")
     return 0
 
 
@@ -415,7 +418,7 @@ def keys(counts):
         out = result
         with nogil:
             status = dptk_keys(&col, 0, col.n, &out[0])
-        raise_nan(status)
+        raise_unsound(status)
         return result
     finally:
         PyBuffer_Release(&view)
@@ -448,7 +451,7 @@ def cut(counts, size_t m):
         scratch = scratch_words(dptk_cut_scratch(col.n, m))
         with nogil:
             status = dptk_cut(&col, m, 0, scratch, &keys_out[0], &index_out[0], &negative)
-        raise_nan(status)
+        raise_unsound(status)
         return keys_array, index_array, negative != 0
     finally:
         free(scratch)
@@ -498,7 +501,7 @@ def cut_rows(values, const int64_t[::1] m, const int64_t[::1] offset=None):
                 if status != DPTK_OK:
                     break
                 done += m[i]
-        raise_nan(status)
+        raise_unsound(status)
         return keys_array, index_array
     finally:
         free(scratch)
@@ -708,7 +711,7 @@ def count_keys(counts, size_t span, int16_t[::1] copy=None):
         scratch = scratch_words(dptk_count_keys_scratch(span))
         with nogil:
             status = dptk_count_keys(&col, span, scratch, &table_out[0], to)
-        raise_nan(status)
+        raise_unsound(status)
         return table[:span]
     finally:
         free(scratch)
@@ -828,7 +831,7 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
             PyBuffer_Release(&view)
     if status == DPTK_UNDECIDED:
         return None
-    raise_nan(status)
+    raise_unsound(status)
     items = items if <Py_ssize_t>picked == k else items[:picked]
     return (items, values[:picked]) if valued else items
 
@@ -895,7 +898,7 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
                 break
     finally:
         free(scratch.block)
-    raise_nan(status)
+    raise_unsound(status)
     return done, status == DPTK_UNDECIDED
 
 
@@ -1197,6 +1200,7 @@ def items(Source source, const int64_t[::1] rank, const int64_t[::1] key, const 
                 status = dptk_items(source.rng, &rank[0], &groups, &head[0], m, &col, k, scratch,
                                     &out[0])
             if not again(source, status):
+                raise_unsound(status)
                 return picks
     finally:
         free(scratch)

@@ -1,0 +1,99 @@
+"""Arrays that another thread writes to amid a call: an error, or an answer for some state of it."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import dptopk as dp
+from dptopk import _core
+
+CHANGED = "the counts changed during the call"
+
+
+def race(before, after, m, **options):
+    """A race whose head was cut from `before`, while its tail is read from `after`."""
+    keys, items, _ = _core.cut(before, m)
+    source = _core.SecureSource()
+    source.claim()
+    source.begin()
+    return _core.race(source, keys, items, 50, 1e6, _core.NOISES["gumbel"], False, after, **options)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("after", [1, 0], ids=["all above", "fewer than there were"])
+def test_a_race_gives_up_when_its_tail_is_gone(after, fresh):
+    """Every draw from it would be rejected, for ever."""
+    before = np.zeros(5000, np.int64)
+    gone = np.ones(5000, np.int64)
+    gone[4990:] = after
+    with pytest.raises(RuntimeError, match=CHANGED):
+        race(before, gone, 10, fresh=fresh)
+
+
+def test_a_race_goes_on_when_only_its_luck_is_bad():
+    """Of 20,000 items the head has all but a few, so that misses are the rule."""
+    counts = np.zeros(20_000, np.int64)
+    picks = race(counts, counts, 19_999)
+    assert len(set(picks.tolist())) == 50
+
+
+@pytest.mark.parametrize("size", [10_000, 3], ids=["a large group", "a small one"])
+def test_ranks_give_up_when_their_group_is_gone(size):
+    before = np.zeros(20_000, np.int64)
+    before[:size] = 1
+    _keys, items, _ = _core.cut(before, 1)
+    source = _core.SecureSource()
+    source.claim()
+    source.begin()
+    ends = np.array([size, 20_000])
+    both = np.array([1, 0])
+    with pytest.raises(RuntimeError, match=CHANGED):
+        _core.items(source, np.array([1, 2]), both, ends, items, np.zeros(20_000, np.int64))
+    after = before.copy()
+    found = _core.items(source, np.array([1, 2]), both, ends, items, after)
+    assert (after[found] == 1).all()
+    assert len(set(found.tolist())) == 2
+
+
+CALLS = {
+    "argtopk": lambda a: dp.argtopk(a, 10),
+    "noisy_topk": lambda a: dp.noisy_topk(a, 10, scale=1.0),
+    "noisy_topk wide": lambda a: dp.noisy_topk(a, 10, scale=1e9),
+    "peel": lambda a: dp.peel(a, k=10, epsilon=1.0),
+    "oneshot": lambda a: dp.oneshot(a, k=10, epsilon=1.0),
+    "permute_and_flip": lambda a: dp.permute_and_flip(a, k=10, epsilon=1.0),
+    "joint": lambda a: dp.joint(a, k=10, epsilon=1.0),
+    "canonical": lambda a: dp.canonical(a, k=10, epsilon=1.0),
+    "limited_domain": lambda a: dp.limited_domain(a, k=10, epsilon=1.0, delta=1e-6),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_end_while_a_thread_writes(call):
+    counts = np.zeros(300_000, np.int64)
+    over = threading.Event()
+
+    def write():
+        rng = np.random.default_rng(0)
+        while not over.is_set():
+            counts[:] = rng.integers(0, 3, counts.size) * rng.integers(0, 1000)
+            counts[:] = 0
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    end = time.monotonic() + 0.5
+    try:
+        while time.monotonic() < end:
+            try:
+                answer = CALLS[call](counts)
+            except RuntimeError as error:
+                assert CHANGED in str(error)  # noqa: PT017
+                continue
+            items = np.asarray(getattr(answer, "items", answer))
+            assert ((items >= 0) & (items < counts.size)).all()
+    finally:
+        over.set()
+        writer.join()
