@@ -16,6 +16,7 @@ from scipy.spatial import distance
 from dptopk._validate import integer, positive, probability
 
 __all__ = [
+    "checked_chain",
     "closed_classes",
     "ergodicity_coefficient",
     "least_overlap",
@@ -119,7 +120,7 @@ def stationary_distribution(
     >>> stationary_distribution([[0.9, 0.1], [0.3, 0.7]]).round(6).tolist()
     [0.75, 0.25]
     """
-    chain = _checked_chain(transition)
+    chain = checked_chain(transition)
     restart = probability("restart", restart, zero=True)
     tolerance = positive("tolerance", tolerance)
     if restart == 0.0 and closed_classes(chain) > 1:
@@ -164,13 +165,14 @@ def ergodicity_coefficient(transition: Any) -> float:
     >>> round(ergodicity_coefficient([[0.9, 0.1], [0.3, 0.7]]), 9)
     0.6
     """
-    chain = _checked_chain(transition)
+    chain = checked_chain(transition)
     if overlap_work(chain) > MOST_WORK:
         raise ValueError("transition is too large: more than 2**34 operations")
     return min(1.0, max(0.0, 1.0 - float(least_overlap(chain))))
 
 
-def _checked_chain(transition: Any) -> Any:
+def checked_chain(transition: Any) -> Any:
+    """Return a transition matrix as a csr_array of float64; refuse what is none."""
     chain: Any = transition
     if not sparse.issparse(transition):
         try:
