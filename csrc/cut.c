@@ -3,6 +3,7 @@
  * The cut compares scores in their own type (filter.c); what may get in becomes int64
  * keys. A strided column goes through a buffer on the stack. */
 #include "cut_impl.h"
+#include "float_state.h"
 
 #include <string.h>
 
@@ -306,11 +307,9 @@ static int cut_few(const dptk_column *col, size_t m, int order, int64_t *keys, i
     return DPTK_OK;
 }
 
-int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
-             int64_t *index, int *negative)
+static int cut_many(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
+                    int64_t *index, int *negative)
 {
-    if (col->n <= DPTK_FEW) return cut_few(col, m, order, keys, index, negative);
-
     const size_t room = room_for(col->n, m), capacity = capacity_for(col->n, m);
     cut c = {.hits = {.keys = scratch, .index = scratch + room, .watch = negative != NULL},
              .m = m,
@@ -336,6 +335,17 @@ int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int6
     take(&c, !(order & DPTK_UNSORTED), keys, index);
     if (negative) *negative = c.hits.negative;
     return DPTK_OK;
+}
+
+int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
+             int64_t *index, int *negative)
+{
+    if (col->n <= DPTK_FEW) return cut_few(col, m, order, keys, index, negative);
+
+    const uint64_t state = dptk_float_begin();
+    const int status = cut_many(col, m, order, scratch, keys, index, negative);
+    dptk_float_end(state);
+    return status;
 }
 
 /* ---- counts of counts ---------------------------------------------------- */

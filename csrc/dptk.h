@@ -17,6 +17,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST)                                                  \
+    || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#error "error bounds, NaN and ties need IEEE arithmetic: compile without -ffast-math"
+#endif
+
 typedef enum dptk_status {
     DPTK_OK = 0,
     DPTK_TAPE_END = 1,  /* out of random words: lengthen the tape, run again */

@@ -1,5 +1,6 @@
 /* keys.c - scores of any type as int64 keys of the same order. */
 #include "cut_impl.h"
+#include "float_state.h"
 #include "score.h"
 
 typedef int loader(const char *data, ptrdiff_t stride, size_t count, int64_t *keys);
@@ -45,7 +46,11 @@ int dptk_keys(const dptk_column *col, size_t first, size_t count, int64_t *keys)
 {
     loader *const *const loaders =
         dptk_simd_get() >= DPTK_SIMD_AVX2 ? loaders_avx2 : loaders_portable;
-    return loaders[col->type](col->data + (ptrdiff_t)first * col->stride, col->stride, count, keys);
+    const char *const data = col->data + (ptrdiff_t)first * col->stride;
+    const uint64_t state = dptk_float_begin();
+    const int status = loaders[col->type](data, col->stride, count, keys);
+    dptk_float_end(state);
+    return status;
 }
 
 size_t dptk_count(const dptk_column *col, int64_t key, int64_t after, int below)

@@ -4,6 +4,12 @@ from libc.stddef cimport ptrdiff_t
 from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
 
 
+cdef extern from "float_state.h" nogil:
+    uint64_t dptk_float_begin()
+    void dptk_float_end(uint64_t state)
+    bint dptk_rounds_to_nearest()
+
+
 cdef extern from "dptk.h" nogil:
     int DPTK_OK, DPTK_TAPE_END, DPTK_SCRATCH, DPTK_UNDECIDED, DPTK_NAN, DPTK_CHANGED
 

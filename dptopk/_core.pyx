@@ -80,6 +80,11 @@ cdef class Source:
         """Take it for the use of one caller, ready to draw."""
         if self.claimed:
             raise RuntimeError("this source of random words is in use")
+        if not dptk_rounds_to_nearest():
+            raise RuntimeError(
+                "this thread does not round to nearest, on which all error bounds rest: a library "
+                "or a call of fesetround changed that; set it back"
+            )
         self.begin()
         self.claimed = True
 
@@ -936,10 +941,13 @@ cdef int run_rows(dptk_rng *rng, dptk_buffer *buffer, const dptk_rows *rows, siz
                   int64_t *item, size_t *done) noexcept nogil:
     """Races until the end, or until one needs help from Python; words go when they are read."""
     cdef size_t before
+    cdef uint64_t state
     cdef int status
     while True:
         before = done[0]
+        state = dptk_float_begin()
         status = dptk_race_rows(rng, rows, end, scale, noise, factor, scratch, item, done)
+        dptk_float_end(state)
         if buffer != NULL and done[0] > before:
             dptk_buffer_begin(buffer)
         elif status == DPTK_TAPE_END:
@@ -952,10 +960,15 @@ cdef int run(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int
              double factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item,
              double *value, size_t *picked) noexcept nogil:
     """A race; with fresh noise for every pick if `left` is given."""
+    cdef uint64_t state = dptk_float_begin()
+    cdef int status
     if left == NULL:
-        return dptk_race(rng, field, k, scale, noise, factor, scratch, item, value, picked)
-    picked[0] = k
-    return dptk_race_afresh(rng, field, k, scale, noise, factor, scratch, left, item)
+        status = dptk_race(rng, field, k, scale, noise, factor, scratch, item, value, picked)
+    else:
+        picked[0] = k
+        status = dptk_race_afresh(rng, field, k, scale, noise, factor, scratch, left, item)
+    dptk_float_end(state)
+    return status
 
 
 cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint tail,
