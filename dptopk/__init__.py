@@ -53,6 +53,7 @@ from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.mechanisms.weighted import weighted
+from dptopk.plotting import plot_accuracy, plot_costs
 from dptopk.release import Cost, CountsNoise, Release
 from dptopk.releases import Releases
 from dptopk.rng import SeededRng
@@ -114,6 +115,8 @@ __all__ = [
     "oneshot",
     "peel",
     "permute_and_flip",
+    "plot_accuracy",
+    "plot_costs",
     "rank_pairs",
     "ranking",
     "restricted",

@@ -8,12 +8,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Backend", "frame", "json_of", "plain", "table"]
+__all__ = ["Backend", "frame", "json_of", "plain", "printable", "table"]
 
 #: Libraries of frames.
 Backend: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 BACKENDS = ("pandas", "polars", "pyarrow")
 ROWS = 50  # of a notebook's table
+JOINERS = "\u200c\u200d"  # Persian words and many emoji have them; they move nothing
 
 
 def plain(value: Any) -> Any:
@@ -36,6 +37,13 @@ def plain(value: Any) -> Any:
 def json_of(value: Mapping[str, Any]) -> str:
     """Return one line of ASCII JSON; labels that JSON lacks are written as text."""
     return json.dumps(plain(value), allow_nan=False)
+
+
+def printable(text: str) -> str:
+    """Escape what would move the cursor, colour the terminal or turn the line: foreign text."""
+    return "".join(
+        c if c.isprintable() or c in JOINERS else c.encode("unicode_escape").decode() for c in text
+    )
 
 
 def frame(columns: dict[str, list[Any]], backend: str) -> Any:

@@ -415,6 +415,75 @@ class Release:
         """
         return frame(self.columns(), choice("backend", backend, BACKENDS))
 
+    def plot(self, ax: Any = None, *, confidence: float = 0.95) -> Any:
+        """Draw the items, and the noisy numbers that came out with them, as bars.
+
+        Nothing is drawn that was not released: without counts only the items stand there.
+        The public threshold of `weighted` is a line.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; by default on a new figure.
+        confidence : float, default 0.95
+            Of each interval, as in `intervals`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is of the wrong kind or out of range.
+        ImportError
+            If matplotlib is not installed.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> counts = [3, 900, 700, 5]
+        >>> release = dp.noisy_counts(dp.peel(counts, k=2, epsilon=2), counts, epsilon=2)
+        >>> release.plot().get_xlabel()
+        'users (noisy), 95% intervals'
+        """
+        from dptopk.plotting.released import plot_release
+
+        return plot_release(self, ax, confidence)
+
+    def to_html(self, *, title: str | None = None, remaining: Any = None) -> str:
+        """Return a page of HTML that says what was released, at which cost, and protecting whom.
+
+        It stands by itself: no script, nothing that is loaded, texts escaped; light or dark
+        as the reader likes it. ``Path("report.html").write_text(page, encoding="utf-8")`` keeps it.
+
+        Parameters
+        ----------
+        title : str, optional
+            Its heading.
+        remaining : optional
+            What is left of a budget, to be shown too: ``session.remaining``.
+
+        Returns
+        -------
+        str
+
+        Raises
+        ------
+        TypeError
+            If an argument is of the wrong kind.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> page = dp.peel([3, 900, 700], k=2, epsilon=2).to_html(title="Pages <of> May")
+        >>> "<h1>Pages &lt;of&gt; May</h1>" in page
+        True
+        """
+        from dptopk.plotting.page import page_of
+
+        return page_of(self, title=title, remaining=remaining)
+
     def _repr_html_(self) -> str:
         return table(self.columns(), caption(self, self.complete, "stopped by BOT"))
 

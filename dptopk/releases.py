@@ -225,6 +225,35 @@ class Releases(Mapping[Any, Release]):
                 columns.setdefault(name, []).extend(column)
         return columns
 
+    def plot(self, ax: Any = None, *, confidence: float = 0.95) -> Any:
+        """Draw the items of each group below each other; see `Release.plot`.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> two = dp.Histograms([[900, 3, 700], [40, 800, 900]], max_groups_per_user=1)
+        >>> ax = dp.peel(two, k=1, epsilon=2).plot()
+        >>> [text.get_text() for text in ax.get_yticklabels()]
+        ['0', '1. 0', '1', '1. 2']
+        """
+        from dptopk.plotting.released import plot_releases
+
+        return plot_releases(self, ax, confidence)
+
+    def to_html(self, *, title: str | None = None, remaining: Any = None) -> str:
+        """Return a page of HTML with the items of each group; see `Release.to_html`.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> two = dp.Histograms([[900, 3, 700], [40, 800, 900]], max_groups_per_user=1)
+        >>> "<h1>The top items of 2 groups</h1>" in dp.peel(two, k=1, epsilon=2).to_html()
+        True
+        """
+        from dptopk.plotting.page import page_of
+
+        return page_of(self, title=title, remaining=remaining)
+
     def _repr_html_(self) -> str:
         return table(self.columns(), caption(self, True, ""))
 

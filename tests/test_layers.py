@@ -20,7 +20,7 @@ LAYERS = [
     ["histogram"],
     ["builder"],
     ["reference"],
-    ["discrete"],
+    ["discrete", "plotting"],
     ["release"],
     ["answers", "releases"],
     ["mechanisms"],

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from dptopk._show import plain
+from dptopk._show import plain, printable
 
 __all__ = [
     "CONFIDENCE",
     "Measures",
     "Refused",
+    "bars",
     "plain",
     "print_json",
     "print_release",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 CONFIDENCE = 0.95  # of the intervals of noisy counts
+CELLS = 30  # of the longest bar
 
 
 class Refused(Exception):
@@ -71,11 +73,6 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, allow_nan=False))
 
 
-def printable(text: str) -> str:
-    """Escape what would move the cursor or colour the terminal: labels are foreign text."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 class Measures(NamedTuple):
     """Noisy numbers of the items picked, with intervals, as they are to be shown.
 
@@ -96,6 +93,18 @@ class Measures(NamedTuple):
     values: list[Any]
     intervals: list[list[Any]]
     form: str
+
+
+def bars(intervals: list[list[Any]]) -> list[str]:
+    """Return a bar for each interval: full up to its lowest number, light up to its highest."""
+    full, light = "█░"
+    try:
+        (full + light).encode(getattr(sys.stdout, "encoding", None) or "ascii")
+    except UnicodeEncodeError:
+        full, light = "#-"
+    most = max((high for _, high in intervals), default=0) or 1
+    cells = [[max(0, round(CELLS * end / most)) for end in pair] for pair in intervals]
+    return [full * low + light * (high - low) for low, high in cells]
 
 
 def print_release(
@@ -128,12 +137,15 @@ def print_release(
     if measures is not None and names:
         table.add_column(measures.title, justify="right")
         table.add_column(f"{CONFIDENCE:.0%} interval", justify="right")
+        drawn = bars(measures.intervals) if getattr(args, "plot", False) else []
+        if drawn:
+            table.add_column("", no_wrap=True)
     for rank, name in enumerate(names):
         shown = []
         if measures is not None:
             numbers = measures.values[rank], *measures.intervals[rank]
             value, low, high = (format(number, measures.form) for number in numbers)
-            shown = [value, f"{low}-{high}"]
+            shown = [value, f"{low}-{high}", *drawn[rank : rank + 1]]
         table.add_row(str(rank + 1) if release.ordered else "-", name, *shown)
     if names:
         console.print(table)
