@@ -23,6 +23,18 @@ from dptopk.errors import DptopkError
 COMMANDS = (select, rank, sql, cost, ledger, verify)
 
 
+DESCRIPTION = """\
+Find the most frequent items of a file of events, without telling whether any one person is
+in it (differential privacy).
+
+  $ dptopk select visits.csv --user visitor --item page -k 10 --epsilon 1 --delta 1e-6
+
+reads one visit a row, counts for each page how many different visitors it had, and prints the
+10 pages with the most, in their order, as far as that can be told without telling of anyone.
+"""
+EPILOG = "dptopk COMMAND --help teaches each of them; start with: dptopk select --help"
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise Refused(f"{message}; see {self.prog} --help")
@@ -46,7 +58,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if sys.stdout is None:  # a release that nobody sees would still be paid for
             raise Refused("standard output is closed")
-        args = _parser().parse_args(argv)
+        parser = _parser()
+        if not (sys.argv[1:] if argv is None else argv):  # nothing asked, nothing done: no success
+            if sys.stderr is not None:
+                parser.print_help(sys.stderr)
+            return 2
+        args = parser.parse_args(argv)
         code: int = args.run(args)
         sys.stdout.flush()
         if argv is None:  # it is done: Ctrl-C while the interpreter ends must not deny it
@@ -77,7 +94,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="dptopk", description="Private top-k of a file of events.", allow_abbrev=False
+        prog="dptopk",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)

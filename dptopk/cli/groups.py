@@ -12,6 +12,7 @@ import numpy as np
 from dptopk.cli.printing import (
     CONFIDENCE,
     Refused,
+    bars,
     plain,
     print_json,
     printable,
@@ -165,11 +166,16 @@ def print_releases(
     if counted and rows:
         table.add_column("users (noisy)", justify="right")
         table.add_column(f"{CONFIDENCE:.0%} interval", justify="right")
-    for group, release, rank, item in rows:
+        if args.plot:
+            table.add_column("", no_wrap=True)
+    # Of what all groups released: bars of one length are of one number.
+    ends = [ends for release in releases.values() for ends in _ends(release)]
+    drawn = bars(ends) if args.plot else []
+    for place, (group, release, rank, item) in enumerate(rows):
         numbers = []
         if release.counts is not None:
-            low, high = release.intervals(CONFIDENCE)[rank].tolist()
-            numbers = [str(release.counts[rank]), f"{low}-{high}"]
+            low, high = ends[place]
+            numbers = [str(release.counts[rank]), f"{low}-{high}", *drawn[place : place + 1]]
         name = group if rank == 0 else ""
         table.add_row(name, str(rank + 1) if ordered else "-", item, *numbers)
     if rows:
@@ -181,6 +187,11 @@ def print_releases(
     ), *after]))  # fmt: skip
     if not releases.private:
         console.print("NOT PRIVATE: the noise did not come from a secure source.")
+
+
+def _ends(release: Any) -> list[list[int]]:
+    ends: list[list[int]] = [] if release.counts is None else release.intervals(CONFIDENCE).tolist()
+    return ends
 
 
 def _stopped(releases: Any) -> list[str]:

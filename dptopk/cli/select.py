@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import re
 import sys
 from typing import Any
 
 from dptopk.cli import groups as by_group
+from dptopk.cli.asking import (
+    AUTO,
+    COLUMNS,
+    DESCRIPTION,
+    EPILOG,
+    MECHANISMS,
+    USAGE,
+    add_arguments,
+)
 from dptopk.cli.ledger import existing
 from dptopk.cli.printing import (
     CONFIDENCE,
@@ -19,16 +27,11 @@ from dptopk.cli.printing import (
     refusing,
     tables,
 )
-from dptopk.cli.reading import add_files, columns_of, groups_columns, open_events
-from dptopk.mechanisms import table
+from dptopk.cli.reading import columns_of, groups_columns, open_events
 from dptopk.releases import Releases
 
-COLUMNS = ("user", "item")
-
-AUTO = "auto"
 OPTIONS = ("k_bar", "max_items_per_user", "noise")
 WEIGHTING = ("soft_cap", "norm", "min_users")
-MECHANISMS = {name: its for name, its in table.MECHANISMS.items() if its.command}
 # What a budget of a ledger pays.
 IN_SESSIONS = [name for name, its in MECHANISMS.items() if not its.no_session]
 
@@ -38,88 +41,14 @@ def add(commands: Any) -> None:
     select = commands.add_parser(
         "select",
         allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        usage=USAGE,
         help="the k items with the most users, privately",
-        description="Select the k items with the most distinct users under user-level "
-        "(epsilon, delta)-differential privacy.",
+        description=DESCRIPTION,
+        epilog=EPILOG,
     )
     select.set_defaults(run=_run)
-    option = select.add_argument
-    add_files(select, what="one event a row", columns=COLUMNS, nulls=True)
-    option(
-        "-k",
-        "--k",
-        type=_k,
-        default=10,
-        metavar="N|LO-HI",
-        help="how many items (default: 10); of top_stable also a range such as 5-20",
-    )
-    option("--epsilon", type=float, help="the total epsilon, e.g. 1; smaller is more private")
-    option(
-        "--delta", type=float, help="the total delta, e.g. 1e-6; with --domain it may be left out"
-    )
-    option(
-        "--mechanism",
-        choices=(AUTO, *MECHANISMS),
-        metavar="NAME",
-        help="auto, which goes by what is asked and never by the data; or one of "
-        f"{', '.join(MECHANISMS)} (default: limited_domain; with --by and no --groups weighted)",
-    )
-    option("--unordered", action="store_true", help="of auto: a set will do, in no order")
-    option(
-        "--k-bar",
-        type=_k_bar,
-        metavar="N|private",
-        help="how many counts take part (default: by k)",
-    )
-    option(
-        "--noise",
-        metavar="LAW",
-        help="of a oneshot: best (default), gumbel, exponential, laplace or gaussian",
-    )
-    option("--max-items-per-user", type=int, metavar="D", help="keep D items of each user at most")
-    option("--hash-key", default="", metavar="TEXT", help="by which the D items are chosen")
-    option(
-        "--bounded-by-nature",
-        action="store_true",
-        help="cut nothing: nobody can have more than the D items",
-    )
-    option(
-        "--min-events",
-        type=int,
-        default=1,
-        metavar="N",
-        help="a user has an item by N rows or more (default: 1)",
-    )
-    option(
-        "--soft-cap",
-        type=int,
-        metavar="T",
-        help="of weighted: items past T count less (default: by k and epsilon)",
-    )
-    option("--norm", choices=("l2", "l1"), help="of weighted: Gaussian or Laplace noise")
-    option("--min-users", type=int, metavar="C", help="of weighted: a threshold C users higher")
-    option("--domain", metavar="FILE", help="all items there may be, fixed beforehand; one a line")
-    by_group.add(option)
-    option("--counts-epsilon", type=float, metavar="E", help="noisy counts too, for this much more")
-    option("--counts-delta", type=float, metavar="D", help="delta of the counts (default: 0)")
-    option("--ranked", action="store_true", help="order the items by their noisy counts")
-    option("--ledger", metavar="PATH", help="charge a budget of this file, in place of --epsilon")
-    option("--budget", metavar="NAME", help="which budget of the ledger")
-    option("--request-id", metavar="ID", help="a repeated request is not drawn and paid again")
-    option("--temp-directory", metavar="DIR", help="where what does not fit into memory may go")
-    option("--memory-limit", metavar="SIZE", help="of the engine that counts, such as 2GB")
-    option("--json", action="store_true", help="one JSON object instead of a table")
-    option("-q", "--quiet", action="store_true", help="the items only, one a line; no progress")
-
-
-def _k(text: str) -> int | tuple[int, int]:
-    ends = re.fullmatch(r"([0-9]+)-([0-9]+)", text)
-    try:
-        return (int(ends[1]), int(ends[2])) if ends else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"must be an integer or a range such as 5-20, got {text!r}"
-        ) from None
+    add_arguments(select)
 
 
 def _most(args: argparse.Namespace) -> int:
@@ -127,17 +56,9 @@ def _most(args: argparse.Namespace) -> int:
     return args.k[1] if isinstance(args.k, tuple) else args.k
 
 
-def _k_bar(text: str) -> int | str:
-    if text == "private":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"must be an integer or private, got {text!r}") from None
-
-
 def _run(args: argparse.Namespace) -> int:
     from dptopk.budget.session import Session
+    from dptopk.cli.report import Report
 
     columns_of(args, COLUMNS)
     by_group.check(args)
@@ -145,14 +66,16 @@ def _run(args: argparse.Namespace) -> int:
     _choose(args)
     _check_mechanism(args)
     _check_counts(args)
-    if args.ledger is None:
-        return _select(args, None)
-    with existing(args.ledger) as ledger:
-        return _select(args, Session.bound(ledger, args.budget))
+    with contextlib.ExitStack() as stack:
+        report = stack.enter_context(Report(args.html))
+        if args.ledger is None:
+            return _select(args, None, report)
+        ledger = stack.enter_context(existing(args.ledger))
+        return _select(args, Session.bound(ledger, args.budget), report)
 
 
-def _select(args: argparse.Namespace, session: Any) -> int:
-    """Count the events and print what was released, drawn from a session if there is one."""
+def _select(args: argparse.Namespace, session: Any, report: Any) -> int:
+    """Count the events and show what was released, drawn from a session if there is one."""
     import numpy as np
 
     from dptopk import Histogram
@@ -204,8 +127,23 @@ def _select(args: argparse.Namespace, session: Any) -> int:
             **given,
             progress=False if args.quiet else con.query_progress,
         )
-    _print_release(_run_mechanism(h, args, session, args.request_id), args, session)
+    release = _run_mechanism(h, args, session, args.request_id)
+    failed = "" if args.html is None else _write(release, report, session)
+    _print_release(release, args, session)  # whatever came of the page: it has been paid for
+    if failed:
+        again = ""
+        if args.request_id is not None:
+            again = "; the same command with another --html writes it, and costs nothing more"
+        raise Refused(f"--html {args.html}: it could not be written ({failed}){again}")
     return 0
+
+
+def _write(release: Any, report: Any, session: Any) -> str:
+    """Put the page in its place; return what went wrong, or nothing."""
+    written: str = report.write(
+        release.to_html(remaining=None if session is None else session.remaining)
+    )
+    return written
 
 
 def _check_call(h: Any, args: argparse.Namespace, session: Any) -> None:
@@ -321,13 +259,17 @@ def _check_counts(args: argparse.Namespace) -> None:
     from dptopk._validate import integer, positive, probability
     from dptopk.mechanisms.noisy_counts import calibrate_counts
 
+    if args.plot and (args.json or args.quiet):
+        raise Refused("--plot draws in the table: leave --json and --quiet out")
+    if args.plot and args.counts_epsilon is None:
+        raise Refused("--plot draws noisy counts: say what they may cost by --counts-epsilon E")
     if args.counts_epsilon is None:
         if args.counts_delta is not None:
             raise Refused("--counts-delta goes with --counts-epsilon")
         if args.ranked:
             raise Refused("--ranked goes with --counts-epsilon")
         return
-    if args.quiet and not (args.json or args.ranked):
+    if args.quiet and not (args.json or args.html or args.ranked):
         raise Refused("--quiet prints the items alone: the counts would be paid for and not seen")
     with refusing():
         # Here, as the noise of k counts may be refused where that of none is not.
