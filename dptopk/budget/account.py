@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 import os
-import sqlite3
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, Protocol
 
-from dptopk.budget.record import check_labels, decode, encode
-from dptopk.budget.schema import FLOATS, TERMS
+from dptopk.budget.book import Book, Price, Released
+from dptopk.budget.lines import Amounts
+from dptopk.budget.record import check_labels
 from dptopk.budget.terms import Remaining, Terms
-from dptopk.errors import BudgetError, LedgerConflictError, UnknownBudgetError
+from dptopk.errors import BudgetError
 from dptopk.histogram import Histogram, Histograms
-from dptopk.release import Release
-from dptopk.releases import Releases
 
-__all__ = [
-    "Account",
-    "LedgerAccount",
-    "ProcessAccount",
-    "Released",
-    "balance_in",
-    "check",
-    "now",
-    "terms_in",
-]
-
-Released: TypeAlias = Release | Releases
-
-#: What runs a transaction of SQLite, begun by this word, and commits it.
-Transaction: TypeAlias = Callable[[str], AbstractContextManager[sqlite3.Connection]]
+__all__ = ["Account", "LedgerAccount", "ProcessAccount", "check", "remaining_in"]
 
 
 class Account(Protocol):
@@ -100,6 +82,8 @@ class ProcessAccount(Account):
 
     def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> None:
         """Give back what was reserved and did not come."""
+        if os.getpid() != self._pid:
+            raise BudgetError("the process was forked while this was drawn: it is the parent's")
         with self._lock:
             self._outcomes += self._reserved.pop(ticket) - outcomes
 
@@ -117,8 +101,8 @@ def check(left: Remaining, outcomes: int, calls: int) -> None:
 class LedgerAccount(Account):
     """A budget of a ledger, as a session spends it."""
 
-    def __init__(self, transaction: Transaction, name: str):
-        self._transaction, self._name = transaction, name
+    def __init__(self, book: Book, name: str):
+        self._book, self._name = book, name
 
     def check_labels(self, h: Histogram | Histograms) -> None:
         """Refuse labels that can't be recorded."""
@@ -126,90 +110,31 @@ class LedgerAccount(Account):
 
     def remaining(self) -> Remaining:
         """Return what is left."""
-        with self._transaction("BEGIN") as db:
-            return balance_in(db, self._name)
+        return remaining_in(self._book.state(self._name).left)
 
     def recorded(self, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Return the release of an earlier request, None if it is new."""
-        with self._transaction("BEGIN") as db:
-            return _recorded(db, self._name, request_id, _text(call))
+        return self._book.recorded(self._name, request_id, call)
 
     def reserve(
         self, outcomes: int, calls: int, request_id: str | None, call: Mapping[str, Any]
     ) -> int | Released:
         """Charge what a call may cost, on disk."""
-        name, text = self._name, _text(call)
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            if request_id is not None:
-                recorded = _recorded(db, name, request_id, text)
-                if recorded is not None:
-                    return recorded
-            check(balance_in(db, name), outcomes, calls)
-            db.execute(
-                "UPDATE balances SET outcomes = outcomes - ?, calls = calls - ? WHERE name = ?",
-                (outcomes, calls, name),
-            )
-            row = db.execute(
-                "INSERT INTO reservations (name, request_id, call, outcomes, calls, at) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (name, request_id, text, outcomes, calls, now()),
-            )
-            assert row.lastrowid is not None
-            return row.lastrowid
+        price = self._price(outcomes, calls)
+        return self._book.charge(self._name, price, _check, call, request_id=request_id)
 
     def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> None:
         """Record the release and give back what it did not cost, on disk."""
-        text = encode(released)
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            (reserved,) = db.execute(
-                "SELECT outcomes FROM reservations WHERE id = ?", (ticket,)
-            ).fetchone()
-            db.execute("INSERT INTO releases VALUES (?, ?, ?, ?)", (ticket, outcomes, text, now()))
-            db.execute(
-                "UPDATE balances SET outcomes = outcomes + ? WHERE name = ?",
-                (reserved - outcomes, self._name),
-            )
+        self._book.settle(self._name, ticket, self._price(outcomes, calls), released)
+
+    def _price(self, outcomes: int, calls: int) -> Price:
+        return Price({"outcomes": Fraction(outcomes), "calls": Fraction(calls)}, {})
 
 
-def terms_in(db: sqlite3.Connection, name: str) -> Terms:
-    """Return the terms of a budget."""
-    row = db.execute(f"SELECT {', '.join(TERMS)} FROM budgets WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        raise UnknownBudgetError(f"there is no budget named {name!r}")
-    values = dict(zip(TERMS, row, strict=True))
-    return Terms(**values | {field: float.fromhex(values[field]) for field in FLOATS})
+def remaining_in(left: Amounts) -> Remaining:
+    """Return what is left of a session's budget."""
+    return Remaining(int(left["outcomes"]), int(left["calls"]))
 
 
-def balance_in(db: sqlite3.Connection, name: str) -> Remaining:
-    """Return what is left of a budget."""
-    row = db.execute("SELECT outcomes, calls FROM balances WHERE name = ?", (name,)).fetchone()
-    if row is None:
-        raise UnknownBudgetError(f"there is no budget named {name!r}")
-    return Remaining(*row)
-
-
-def _recorded(db: sqlite3.Connection, name: str, request_id: str, call: str) -> Released | None:
-    row = db.execute(
-        "SELECT call, released FROM reservations LEFT JOIN releases ON reservation = id "
-        "WHERE name = ? AND request_id = ?",
-        (name, request_id),
-    ).fetchone()
-    if row is None:
-        return None
-    if row[0] != call:
-        raise LedgerConflictError(f"request {request_id!r} was made before with other parameters")
-    if row[1] is None:
-        raise LedgerConflictError(
-            f"request {request_id!r} was charged before and no release is recorded: it is being "
-            "drawn, or was lost in a crash and stays charged; it is not drawn again"
-        )
-    return decode(row[1])
-
-
-def _text(call: Mapping[str, Any]) -> str:
-    return json.dumps(call, sort_keys=True)
-
-
-def now() -> str:
-    """Return the time in UTC."""
-    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
+def _check(left: Amounts, amounts: Amounts) -> None:
+    check(remaining_in(left), int(amounts["outcomes"]), int(amounts["calls"]))

@@ -1,7 +1,8 @@
 """Budgets that last: charged on disk before anything is drawn.
 
-A ledger is one SQLite file in WAL mode. A call takes two transactions, each
-synced to disk before it is reported done:
+A ledger keeps a log of each budget (`dptopk.budget.lines`) in a store: an SQLite file, or
+another (`dptopk.budget.store`). A call takes two transactions, each synced to disk before
+it is reported done:
 
 1. reserve: what the call may cost at most goes off the balance;
 2. settle: what came back is written down with its price, and the rest of the
@@ -10,36 +11,33 @@ synced to disk before it is reported done:
 A crash between them leaves the whole reservation charged and nothing released.
 Nothing comes back from a session before its transaction 2 is on disk.
 
-The record is append-only: triggers refuse to change or delete a row of it. It
-holds what was released and what it cost, and nothing else of the data.
+The record is append-only and chained by hashes. It holds what was released and what it
+cost, and nothing else of the data.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dptopk._validate import nonnegative
-from dptopk.budget import fork, schema
-from dptopk.budget.account import LedgerAccount, balance_in, now, terms_in
+from dptopk.budget.account import LedgerAccount, remaining_in
+from dptopk.budget.book import Book, Reader
+from dptopk.budget.lines import amounts_in, fields_of, key, line_after, text_of
 from dptopk.budget.record import decode
-from dptopk.budget.schema import FLOATS, TERMS
+from dptopk.budget.sqlite import SqliteStore
+from dptopk.budget.store import Line, Store
 from dptopk.budget.terms import Remaining, Terms
-from dptopk.errors import (
-    DptopkError,
-    LedgerConflictError,
-    LedgerError,
-    LedgerUnavailableError,
-)
+from dptopk.errors import LedgerConflictError
 from dptopk.release import Release
 from dptopk.releases import Releases
 
 __all__ = ["Budget", "Entry", "Ledger"]
+
+FLOATS = tuple(name for name, kind in Terms.__annotations__.items() if kind == "float")
 
 
 class Budget(NamedTuple):
@@ -77,6 +75,12 @@ class Entry(NamedTuple):
         How many calls it was charged.
     release : Release, Releases or None
         What was released; None if it is being drawn or was lost.
+    amounts : dict of Fraction
+        What it was charged, by unit, exactly.
+    dataset : str or None
+        The data set that the budget is for, if its owner named one.
+    library : str
+        The version of dptopk that charged it.
     """
 
     at: str
@@ -85,6 +89,20 @@ class Entry(NamedTuple):
     outcomes: int
     calls: int
     release: Release | Releases | None
+    amounts: dict[str, Fraction] = {}  # noqa: RUF012
+    dataset: str | None = None
+    library: str = ""
+
+    def released(self, fields: Mapping[str, Any], body: str | None) -> Entry:
+        """Return the same with what was released."""
+        left = dict(self.amounts)
+        for unit, amount in amounts_in(fields["back"]).items():
+            left[unit] -= amount
+        return self._replace(
+            outcomes=int(left.get("outcomes", 0)),
+            amounts=left,
+            release=None if body is None else decode(body),
+        )
 
 
 class Ledger:
@@ -94,7 +112,8 @@ class Ledger:
     ----------
     path : str or path
         The file; it is made if it does not exist. It needs a local file
-        system, as SQLite's locks do, and a directory that can be written.
+        system, as SQLite's locks do, and a directory that can be written. It
+        must go by one name: no hard links, and no mount of the file alone.
     timeout : float, default 30
         Seconds to wait for other writers.
 
@@ -109,8 +128,9 @@ class Ledger:
     -----
     Any number of threads and processes may use a ledger, also after a fork
     (``os.fork`` waits until no transaction of the process is running).
-    Every charge is on disk before anything is drawn (WAL, synchronous=FULL),
-    and every release before it is returned.
+    Every charge is on disk before anything is drawn (synchronous=FULL), and every
+    release before it is returned. Called by a signal handler in the middle of a
+    transaction of the same thread, a ledger raises LedgerUnavailableError.
 
     A request that is repeated with the same ``request_id`` is neither drawn
     nor paid again: it gets the recorded release or, if there is none (a crash,
@@ -118,7 +138,11 @@ class Ledger:
 
     The record is for whoever may see all releases: it holds their labels and
     noisy counts. Who can write the file can spend or forge any budget in it. So
-    a new file can be read and written by its owner alone (mode 0600).
+    a new file can be read and written by its owner alone (mode 0600). Lines of the
+    record are chained by hashes, which `budget` checks.
+
+    A file of version 0.1 is taken over when it is opened, once nobody else has it open;
+    version 0.1 can't open it any more.
 
     Examples
     --------
@@ -136,20 +160,10 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0):
-        # Connections are opened later too, when the process may be in another directory.
         self._path = Path(os.path.abspath(os.fspath(path)))
-        self._timeout = nonnegative("timeout", timeout)
-        self._pool: list[sqlite3.Connection] = []
-        self._closed = False
-        # SQLite takes a few bytes for an empty file. Only their number is asked for: opening
-        # and closing the file would drop this process's locks on it.
-        if self._path.is_file() and 0 < self._path.stat().st_size < 512:
-            raise LedgerError(f"{self._path} is not a ledger")
-        with fork.transaction():  # not while a fork goes through them
-            schema.make(self._path)
-            fork.opened(self)
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            schema.prepare(db, self._path)
+        seconds = nonnegative("timeout", timeout)
+        self._store: Store = SqliteStore(self._path, seconds)
+        self._book = Book(self._store)
 
     def create(self, name: str, **terms: Any) -> None:
         """Make a budget.
@@ -177,22 +191,26 @@ class Ledger:
         if not name:
             raise ValueError("name must not be empty")
         fixed = Terms.of(**terms)
-        values = {field: getattr(fixed, field) for field in TERMS}
-        values |= {field: values[field].hex() for field in FLOATS}
-        with self._transaction("BEGIN IMMEDIATE") as db:
-            if db.execute("SELECT 1 FROM budgets WHERE name = ?", (name,)).fetchone():
+        total = {"outcomes": Fraction(fixed.k_star), "calls": Fraction(fixed.calls)}
+        about: dict[str, Any] = {
+            "what": "session",
+            "terms": _texts(fixed),
+            "accounting": f"session: {fixed.method}, {fixed.accounting}",
+            "dataset": None,
+            "cap": None,
+        }
+
+        def make(reader: Reader) -> tuple[None, list[Line]]:
+            if reader.log.last(key(name)) is not None:
                 raise LedgerConflictError(f"there is a budget named {name!r} already")
-            db.execute(
-                f"INSERT INTO budgets (name, created, {', '.join(values)}) "
-                f"VALUES (?, ?{', ?' * len(values)})",
-                (name, now(), *values.values()),
-            )
-            db.execute("INSERT INTO balances VALUES (?, ?, ?)", (name, fixed.k_star, fixed.calls))
+            return None, [line_after(name, None, "create", total, **about)]
+
+        self._book.writing([name], make)
 
     def names(self) -> list[str]:
         """Return the names of all budgets, in order."""
-        with self._transaction("BEGIN") as db:
-            return [name for (name,) in db.execute("SELECT name FROM budgets ORDER BY name")]
+        with self._book.reading() as reader:
+            return sorted(map(text_of, reader.log.names()))
 
     def budget(self, name: str) -> Budget:
         """Return a budget: its terms and what is left.
@@ -211,19 +229,12 @@ class Ledger:
         UnknownBudgetError
             If there is none.
         LedgerError
-            If its balance is not what the record adds up to.
+            If its balance is not what the record adds up to, or the record is not the
+            chain that it was.
         """
-        with self._transaction("BEGIN") as db:
-            terms, left = terms_in(db, name), balance_in(db, name)
-            outcomes, calls = db.execute(
-                "SELECT coalesce(sum(coalesce(releases.outcomes, reservations.outcomes)), 0), "
-                "coalesce(sum(calls), 0) FROM reservations LEFT JOIN releases "
-                "ON reservation = id WHERE name = ?",
-                (name,),
-            ).fetchone()
-        if left != Remaining(terms.k_star - outcomes, terms.calls - calls):
-            raise LedgerError(f"the balance of {name!r} is not what its record adds up to")
-        return Budget(name, terms, left)
+        state = self._book.checked(name).state
+        assert state is not None
+        return Budget(name, self._terms(name), remaining_in(state.left))
 
     def history(self, name: str) -> list[Entry]:
         """Return the record of a budget, oldest first.
@@ -242,36 +253,29 @@ class Ledger:
         UnknownBudgetError
             If there is none.
         """
-        with self._transaction("BEGIN") as db:
-            terms_in(db, name)
-            rows = db.execute(
-                "SELECT reservations.at, request_id, call, "
-                "coalesce(releases.outcomes, reservations.outcomes), calls, released "
-                "FROM reservations LEFT JOIN releases ON reservation = id "
-                "WHERE name = ? ORDER BY id",
-                (name,),
-            ).fetchall()
-        return [
-            Entry(at, request, json.loads(call), outcomes, calls, text and decode(text))
-            for at, request, call, outcomes, calls, text in rows
-        ]
+        with self._book.reading() as reader:
+            reader.state(name)
+            lines = reader.log.lines(key(name))
+        entries: dict[int, Entry] = {}
+        for line in lines:
+            fields = fields_of(line)
+            if fields["kind"] == "charge":
+                entries[line.seq] = _entry(fields)
+            elif fields["kind"] == "release":
+                entries[fields["of"]] = entries[fields["of"]].released(fields, line.body)
+        return list(entries.values())
 
     def account(self, name: str) -> tuple[Terms, LedgerAccount]:
         """Return what `Session.bound` needs of a budget."""
-        with self._transaction("BEGIN") as db:
-            terms = terms_in(db, name)
-        return terms, LedgerAccount(self._transaction, name)
+        return self._terms(name), LedgerAccount(self._book, name)
+
+    def _terms(self, name: str) -> Terms:
+        texts = self._book.created(name)["terms"]
+        return Terms(**texts | {field: float.fromhex(texts[field]) for field in FLOATS})
 
     def close(self) -> None:
         """Close the file; sessions bound to it can't spend any more."""
-        with fork.closing():
-            self._closed = True
-            self.close_connections()
-
-    def close_connections(self) -> None:
-        """Close what no transaction is using; the next one opens another."""
-        while self._pool:
-            self._pool.pop().close()
+        self._book.close()
 
     def __enter__(self) -> Ledger:
         return self
@@ -282,32 +286,23 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r})"
 
-    @contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
-        """Run a transaction on a connection that no other thread is using.
 
-        Whatever goes wrong undoes it, and errors of SQLite become LedgerError.
-        """
-        with fork.transaction():
-            if self._closed:
-                raise LedgerUnavailableError("the ledger is closed")
-            try:
-                try:
-                    db = self._pool.pop()
-                except IndexError:
-                    db = schema.connect(self._path, self._timeout)
-                try:
-                    db.execute(begin)
-                    yield db
-                    db.execute("COMMIT")
-                except DptopkError:
-                    db.execute("ROLLBACK")
-                    self._pool.append(db)
-                    raise
-                except BaseException:
-                    # What state it is in is not known: the next call opens another.
-                    db.close()
-                    raise
-                self._pool.append(db)
-            except sqlite3.Error as error:
-                raise schema.explained(error, self._path) from error
+def _texts(terms: Terms) -> dict[str, Any]:
+    """Return terms as they are kept: floats as float.hex() writes them."""
+    values = {field: getattr(terms, field) for field in Terms.__dataclass_fields__}
+    return values | {field: values[field].hex() for field in FLOATS}
+
+
+def _entry(fields: Mapping[str, Any]) -> Entry:
+    amounts = amounts_in(fields["amounts"])
+    return Entry(
+        fields["at"],
+        None if fields.get("request_id") is None else text_of(fields["request_id"]),
+        fields["call"],
+        int(amounts.get("outcomes", 0)),
+        int(amounts.get("calls", 0)),
+        None,
+        amounts,
+        fields.get("dataset"),
+        fields["library"],
+    )

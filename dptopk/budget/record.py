@@ -76,6 +76,9 @@ def check_labels(h: Histogram | Histograms) -> None:
 
 
 def _pack(value: Any) -> Any:
+    if type(value) is str and any("\ud800" <= letter <= "\udfff" for letter in value):
+        # JSON reads two halves of a character as the whole one: another label.
+        return {"escaped": value.encode("unicode_escape").decode("ascii")}
     if type(value) in _PLAIN:
         return value
     if type(value) is float:
@@ -96,6 +99,8 @@ def _unpack(value: Any) -> Any:
     ((kind, inner),) = value.items()
     if kind == "float":
         return float(inner)
+    if kind == "escaped":
+        return inner.encode("ascii").decode("unicode_escape")
     if kind == "tuple":
         return tuple(map(_unpack, inner))
     if kind == "numpy":
