@@ -143,7 +143,8 @@ def _released(release: Any) -> str:
 
 def _line(entry: Any) -> dict[str, Any]:
     release = entry.release
-    line = {**entry._asdict(), "release": None}
+    amounts = {unit: str(amount) for unit, amount in entry.amounts.items()}
+    line = {**entry._asdict(), "release": None, "amounts": amounts}
     if isinstance(release, Releases):
         groups = [{"group": plain(group), **_items(one)} for group, one in release.items()]
         line["release"] = {"groups": groups, "private": bool(release.private)}
