@@ -193,7 +193,8 @@ def test_a_rare_outcome_counts_as_much_as_a_frequent_one():
 
     assert verify(law, epsilon=2.0, delta=0.0, items=1).passed
     assert not verify(law, epsilon=1.99, delta=0.0, items=1).passed
-    assert verify(law, epsilon=1.0, delta=1e-12, items=1).passed  # which delta would forgive
+    # ... which delta would forgive
+    assert verify(law, epsilon=1.0, delta=1e-12, items=1, reach=0).passed
 
 
 def test_a_tiny_delta_is_not_swallowed_by_the_slack_for_rounding():
@@ -212,10 +213,12 @@ def test_a_base_shows_what_happens_at_a_threshold():
     def law(counts):  # no noise at all, but a threshold of 40
         return {tuple(i for i, count in enumerate(counts) if count > 40): 1.0}
 
-    assert verify(law, epsilon=1.0, delta=0.01, items=2).passed
-    report = verify(law, epsilon=1.0, delta=0.01, items=2, base=(39, 0))
-    assert not report.passed
-    assert {report.counts[0], report.neighbour[0]} == {40, 41}
+    assert verify(law, epsilon=1.0, delta=0.01, items=2, reach=0).passed
+    assert verify(law, epsilon=1.0, delta=0.01, items=2, reach=39).passed
+    for place in ({"base": (39, 0)}, {"reach": 40}, {}):
+        report = verify(law, epsilon=1.0, delta=0.01, items=2, **place)
+        assert not report.passed
+        assert {report.counts[0], report.neighbour[0]} == {40, 41}
     with pytest.raises(ValueError, match="base must have one count an item, 2; got 1"):
         verify(law, epsilon=1.0, delta=0.01, items=2, base=(39,))
 
@@ -541,3 +544,45 @@ def test_an_entry_needs_twins_that_only_privacy_rejects():
         Entry("mine", (check,), ())
     with pytest.raises(ValueError, match="must ask for no tightness"):
         Entry("mine", (check,), (replace(check, claims=(Claim(1.0, attains=0.9),)),))
+
+
+def test_verify_finds_the_threshold_of_a_framework_that_is_shown_too_few_items():
+    """A pure choice among the items that anybody has, let out above a noisy threshold of 40.
+
+    Counts from 0 to 3 never pass it; what a user alone in an item gives away is seen near it.
+    """
+    threshold = 40.0
+
+    def law(counts):
+        passes = [1 / (1 + math.exp(min(threshold - count, 700.0))) for count in counts]
+        nothing = math.prod(1 - p for p in passes)
+        total = sum(passes)
+        return {None: nothing, **{i: (1 - nothing) * p / total for i, p in enumerate(passes)}}
+
+    assert verify(law, epsilon=0.5, delta=0.05, items=2, reach=0).passed
+    report = verify(law, epsilon=0.5, delta=0.05, items=2)
+    assert not report.passed
+    assert min(max(report.counts), max(report.neighbour)) >= 35
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "64", True])
+def test_a_reach_is_a_count(bad):
+    with pytest.raises((TypeError, ValueError), match="reach"):
+        verify(exponential_mechanism, epsilon=1.0, delta=0.1, reach=bad)
+
+
+EQUAL = [(1, True), (1, 1.0), (0.0, -0.0), ("a", np.str_("a")), ((1, 2), (1, 2.0))]
+
+
+@pytest.mark.parametrize(("one", "other"), [*EQUAL, (frozenset({1}), frozenset({1.0}))], ids=repr)
+def test_equal_outcomes_that_can_be_told_apart_are_two(one, other):
+    assert one == other
+
+    def law(counts):
+        return {one if counts[0] else other: 1.0}
+
+    def same(counts):
+        return {one: 1.0}
+
+    assert not verify(law, epsilon=1.0, delta=0.1, items=1).passed
+    assert verify(same, epsilon=1.0, delta=0.0, items=1).passed

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -83,6 +83,13 @@ def hockey_stick(p: npt.ArrayLike, q: npt.ArrayLike, epsilon: float | npt.ArrayL
     """
     excess = np.asarray(p, dtype=float) - np.exp(epsilon) * np.asarray(q, dtype=float)
     return np.asarray(np.maximum(excess, 0.0).sum(axis=-1))
+
+
+def prices(claim: Claim, outcomes: Sequence[Outcome]) -> Array:
+    """Return what the claim allows each outcome to lose."""
+    if callable(claim.epsilon):
+        return np.array([claim.epsilon(outcome) for outcome in outcomes])
+    return np.full(len(outcomes), float(claim.epsilon))
 
 
 @dataclass(frozen=True)
@@ -174,16 +181,13 @@ class Table:
     def worst(self, claim: Claim) -> Worst:
         """Look at every pair of neighbours in both directions."""
         outcomes, table = self._laws
-        if callable(claim.epsilon):
-            price = np.array([claim.epsilon(outcome) for outcome in outcomes])
-        else:
-            price = np.full(len(outcomes), float(claim.epsilon))
+        price = prices(claim, outcomes)
         pure = claim.delta == 0
         delta = loss = 0.0
         where, most = (0, 0), -1.0
         for p, q in self.pairs():
             sticks = hockey_stick(table[p], table[q], price)
-            losses = _losses(table[p], table[q], price)
+            losses = losses_of(table[p], table[q], price)
             delta, loss = max(delta, float(sticks.max())), max(loss, float(losses.max()))
             badness = losses if pure else sticks
             i = int(badness.argmax())
@@ -213,7 +217,7 @@ def tightness(claim: Claim, worst: Worst) -> float:
     return worst.loss if claim.delta == 0 else worst.delta / claim.delta
 
 
-def _losses(p: Array, q: Array, price: Array) -> Array:
+def losses_of(p: Array, q: Array, price: Array) -> Array:
     """Row by row, the largest ln(p / q) / price; impossible against possible is infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.where(p > 0, np.log(p) - np.log(q), 0.0)

@@ -7,12 +7,14 @@ mechanisms of this library; `dptopk verify` prints what it found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dptopk._validate import integer, nonnegative
-from dptopk.verification.privacy import Claim, Table, holds, tightness
+from dptopk.verification.privacy import Claim, Counts, Law, Table, holds, tightness
+from dptopk.verification.reach import around, riskiest
 
 GRID = (0.0, 0.25, 0.5, 0.75, 1.0)  # of epsilon: where a report looks if not told
 
@@ -63,6 +65,7 @@ def verify(
     max_count: int = 3,
     max_items_per_user: int | None = None,
     base: Sequence[int] | None = None,
+    reach: int | None = None,
     epsilons: Iterable[float] | None = None,
 ) -> Report:
     """Look for a violation of (epsilon, delta)-DP on every small histogram.
@@ -76,7 +79,8 @@ def verify(
     ----------
     law : callable
         Takes a tuple of counts (distinct users per item), returns {outcome: probability}.
-        Outcomes are anything hashable.
+        Outcomes are anything hashable; equal ones of different types, as 1 and 1.0, are
+        two outcomes, since whoever sees them can tell.
     epsilon, delta : float
         The claim, in total.
     items, max_count : int
@@ -86,7 +90,14 @@ def verify(
         Most items one user can have; any number if None.
     base : sequence of int, optional
         Counts that are added to every histogram, one an item. A mechanism with a threshold
-        is hardly put to the test by counts that never reach it: give a base near it.
+        is hardly put to the test by counts that never reach it.
+    reach : int, optional
+        Without a base, two domains are judged: the counts from 0, and those around the
+        counts up to `reach` at which one user changes the law the most. These are looked
+        for where one item has all users, all items have as many, and all but one; that
+        takes up to 15 more calls of `law` for each count. If None 64 with a delta, as a
+        mechanism that needs one has a threshold somewhere, and 0 without: the first
+        domain only.
     epsilons : iterable of float, optional
         Where else to report the worst delta (`Report.profile`); quarters of epsilon if
         None. These are not judged.
@@ -129,30 +140,56 @@ def verify(
     if max_items_per_user is not None:
         user = integer("max_items_per_user", max_items_per_user)
     items = integer("items", items)
-    start = (0,) * items
+    max_count = integer("max_count", max_count, minimum=0)
+    reach = integer("reach", (64 if delta else 0) if reach is None else reach, minimum=0)
+    grid = [part * epsilon for part in GRID] if epsilons is None else epsilons
+    grid = [nonnegative("epsilons", e) for e in grid]
+    claim = Claim(epsilon, delta)
+
+    def told_apart(counts: Counts) -> dict[Any, float]:
+        return {(outcome, _kind(outcome)): p for outcome, p in law(counts).items()}
+
+    def judged(start: Counts) -> Report:
+        return _judge(told_apart, claim, start, max_count, user, grid)
+
     if base is not None:
         start = tuple(integer("base", count, minimum=0) for count in base)
         if len(start) != items:
             raise ValueError(f"base must have one count an item, {items}; got {len(start)}")
+        return judged(start)
+    report = judged((0,) * items)
+    risk = riskiest(told_apart, claim, items, min(items, user or items), reach)
+    if max(risk) > max_count:
+        report = max(report, judged(around(risk, max_count)), key=lambda r: r.tightness)
+    return report
 
-    def moved(counts: tuple[int, ...]) -> tuple[int, ...]:
+
+def _kind(outcome: Any) -> Any:
+    """Return what tells equal outcomes apart: 1, True and 1.0; 0.0 and -0.0."""
+    if isinstance(outcome, tuple):
+        return type(outcome), *map(_kind, outcome)
+    if isinstance(outcome, frozenset):
+        return type(outcome), frozenset((part, _kind(part)) for part in outcome)
+    if isinstance(outcome, float):
+        return type(outcome), math.copysign(1.0, outcome)
+    return type(outcome)
+
+
+def _judge(
+    law: Law, claim: Claim, start: Counts, max_count: int, user: int | None, grid: list[float]
+) -> Report:
+    """Judge the claim on all counts from `start` to `max_count` above it."""
+
+    def moved(counts: Counts) -> Counts:
         return tuple(map(sum, zip(start, counts, strict=True)))
 
-    table = Table(
-        lambda counts: law(moved(counts)),
-        items,
-        integer("max_count", max_count, minimum=0),
-        user,
-    )
-    grid = [part * epsilon for part in GRID] if epsilons is None else epsilons
-    grid = [nonnegative("epsilons", e) for e in grid]
-
-    claim = Claim(epsilon, delta)
+    table = Table(lambda counts: law(moved(counts)), len(start), max_count, user)
     worst = table.worst(claim)
+    assert not callable(claim.epsilon)
     return Report(
         passed=holds(claim, worst),
-        epsilon=epsilon,
-        delta=delta,
+        epsilon=claim.epsilon,
+        delta=claim.delta,
         worst_delta=worst.delta,
         worst_epsilon=table.worst(Claim(1.0)).loss,
         tightness=tightness(claim, worst),
