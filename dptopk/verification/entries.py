@@ -2,6 +2,7 @@
 
 from dptopk.verification import (
     canonical,
+    charges,
     gamma,
     groups,
     joint,
@@ -45,5 +46,6 @@ ENTRIES: dict[str, Entry] = {
         session.ENTRY,
         groups.ENTRY,
         truncated.ENTRY,
+        charges.ENTRY,
     )
 }
