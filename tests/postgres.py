@@ -54,7 +54,7 @@ def _run(*command):
     assert done.returncode == 0, done.stdout
 
 
-def _start(binaries):
+def _start(binaries, options="-F -c shared_buffers=16MB"):
     folder = Path(tempfile.mkdtemp(prefix="dptopk-postgres-"))
     who = _unprivileged()
     if who:
@@ -63,7 +63,7 @@ def _start(binaries):
     common = ("-D", data, "-A", "trust", "-U", "dptopk", "-E", "UTF8", "--no-sync")
     try:
         _run(str(binaries / "initdb"), *common, *LOCALE)
-        options = f"-F -k {folder} -c listen_addresses= -c autovacuum=off -c shared_buffers=16MB"
+        options = f"-k {folder} -c listen_addresses= -c autovacuum=off {options}"
         log = str(folder / "log")
         _run(str(binaries / "pg_ctl"), "-w", "-D", data, "-l", log, "-o", options, "start")
     except BaseException:
@@ -102,6 +102,31 @@ def server(binaries, shared_folder):
             known["users"] -= 1
             if not known["users"]:
                 _stop(binaries, known["folder"])
+
+
+@contextlib.contextmanager
+def durable_server(binaries):
+    """Run a server that waits for its disk; give its folder, and what crashes and restarts it."""
+    folder = _start(binaries, "-c shared_buffers=16MB")
+    control = str(binaries / "pg_ctl")
+
+    def restart():
+        _run(
+            control,
+            "-w",
+            "-D",
+            f"{folder}/data",
+            "-m",
+            "immediate",
+            "-l",
+            f"{folder}/log",
+            "restart",
+        )
+
+    try:
+        yield folder, restart
+    finally:
+        _stop(binaries, folder)
 
 
 def own_database(server, name):

@@ -259,6 +259,7 @@ print(calls, seen["idle"], seen["amid"], seen["refused"])
 """
 
 
+@pytest.mark.slow
 @posix
 @pytest.mark.parametrize("what", ["fork", "return", "close", "call"])
 def test_a_signal_handler_raises_or_works_and_never_hangs(path, what):

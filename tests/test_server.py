@@ -72,7 +72,7 @@ def test_each_error_of_the_ledger_says_what_to_do(server):
     assert "'lost' was charged before and no release is recorded" in answer["error"]
     left = ledger.budget("ann").remaining
 
-    blocker = sqlite3.connect(ledger._path, isolation_level=None)
+    blocker = sqlite3.connect(ledger._store.path, isolation_level=None)
     blocker.execute("BEGIN IMMEDIATE")
     code, answer = ask(address, "k=2", x_analyst="ann", idempotency_key="busy")
     blocker.execute("ROLLBACK")

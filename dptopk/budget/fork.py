@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from dptopk.errors import LedgerUnavailableError
 
-__all__ = ["check", "closing", "opened", "transaction"]
+__all__ = ["check", "closing", "is_broken", "opened", "transaction"]
 
 
 class Connected(Protocol):
@@ -105,6 +105,11 @@ def check() -> None:
             "this process was forked in the middle of a transaction, by a signal handler: "
             "it can use no ledger"
         )
+
+
+def is_broken() -> bool:
+    """Return whether this is such a process: it must not even close a connection."""
+    return _broken
 
 
 @contextmanager

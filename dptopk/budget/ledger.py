@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 from dptopk._validate import nonnegative
 from dptopk.budget.account import LedgerAccount, remaining_in
 from dptopk.budget.book import Book, Reader
-from dptopk.budget.lines import amounts_in, fields_of, key, line_after, text_of
+from dptopk.budget.lines import amounts_in, fields_of, key, line_after, short_enough, text_of
+from dptopk.budget.postgres import PostgresStore, is_address
 from dptopk.budget.record import decode
 from dptopk.budget.sqlite import SqliteStore
 from dptopk.budget.store import Line, Store
@@ -106,21 +107,28 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """Budgets by name, in a file that survives crashes and is safe to share.
+    """Budgets by name, in a file or a database, that survive crashes and are safe to share.
 
     Parameters
     ----------
-    path : str or path
-        The file; it is made if it does not exist. It needs a local file
+    path : str, path or Store
+        ``postgresql://...``: a PostgreSQL server, for budgets that many machines share
+        (``pip install 'dptopk[postgres]'``). A `dptopk.budget.store.Store` is taken
+        as it is. Else a file; it is made if it does not exist. It needs a local file
         system, as SQLite's locks do, and a directory that can be written. It
         must go by one name: no hard links, and no mount of the file alone.
     timeout : float, default 30
-        Seconds to wait for other writers.
+        Seconds to wait for other writers, or for a server.
+    schema : str, default "dptopk"
+        Of a server: where the record is. It is made if it does not exist; two schemas are
+        two ledgers.
 
     Raises
     ------
+    TypeError, ValueError
+        If an argument is of the wrong kind or out of range.
     LedgerUnavailableError
-        If the file can't be opened or made.
+        If the file can't be opened or made, or the server can't be reached.
     LedgerError
         If it is damaged, or no ledger of this version.
 
@@ -159,10 +167,14 @@ class Ledger:
     >>> folder.cleanup()
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, timeout: float = 30.0):
-        self._path = Path(os.path.abspath(os.fspath(path)))
-        seconds = nonnegative("timeout", timeout)
-        self._store: Store = SqliteStore(self._path, seconds)
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | Store,
+        *,
+        timeout: float = 30.0,
+        schema: str = "dptopk",
+    ):
+        self._store = _opened(path, nonnegative("timeout", timeout), schema)
         self._book = Book(self._store)
 
     def create(self, name: str, **terms: Any) -> None:
@@ -186,9 +198,7 @@ class Ledger:
         LedgerUnavailableError
             If the file can't be written.
         """
-        if not isinstance(name, str):
-            raise TypeError(f"name must be a string, got {type(name).__name__}")
-        if not name:
+        if not short_enough("name", name):
             raise ValueError("name must not be empty")
         fixed = Terms.of(**terms)
         total = {"outcomes": Fraction(fixed.k_star), "calls": Fraction(fixed.calls)}
@@ -284,7 +294,20 @@ class Ledger:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self._path)!r})"
+        return f"Ledger({self._store!r})"
+
+
+def _opened(path: Any, timeout: float, schema: str) -> Store:
+    if is_address(path):
+        return PostgresStore(path, schema, timeout)
+    if isinstance(path, str) and "://" in path:
+        raise ValueError("an address of a ledger begins with postgresql://")
+    if schema != "dptopk":
+        raise ValueError("schema is for an address of PostgreSQL")
+    if hasattr(path, "transaction"):
+        store: Store = path
+        return store
+    return SqliteStore(Path(os.path.abspath(os.fspath(path))), timeout)
 
 
 def _texts(terms: Terms) -> dict[str, Any]:

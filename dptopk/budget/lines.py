@@ -40,6 +40,7 @@ __all__ = [
     "now",
     "plus",
     "replay",
+    "short_enough",
     "state_in",
     "text_of",
 ]
@@ -72,6 +73,19 @@ class State(NamedTuple):
     left: Amounts
     periods: int
     period: str | None
+
+
+#: Characters of a key: PostgreSQL has indexes of texts up to this and a little more.
+LONGEST = 1000
+
+
+def short_enough(what: str, text: object) -> str:
+    """Return a name or an id that can be one."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a string, got {type(text).__name__}")
+    if len(key(text)) > LONGEST:
+        raise ValueError(f"{what} is too long: more than {LONGEST} characters, escapes included")
+    return text
 
 
 def key(text: str) -> str:

@@ -13,6 +13,7 @@ from dptopk._types import Method
 from dptopk.accounting.compositions import basic
 from dptopk.budget.account import Account, ProcessAccount, check
 from dptopk.budget.calls import Calls, call_of, largest_k, steps_in
+from dptopk.budget.lines import short_enough
 from dptopk.budget.terms import ACCOUNTINGS, Remaining, Spent, Terms
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts, Histograms
@@ -190,9 +191,7 @@ class Session(Calls):
         """Check, charge, draw, settle: in this order."""
         account, terms = self._account, self._terms
         if request_id is not None:
-            if not isinstance(request_id, str):
-                raise TypeError(f"request_id must be a string, got {type(request_id).__name__}")
-            recorded = account.recorded(request_id, call)
+            recorded = account.recorded(short_enough("request_id", request_id), call)
             if recorded is not None:
                 return recorded
         check_rng(rng)

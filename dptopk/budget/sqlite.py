@@ -69,18 +69,22 @@ class SqliteStore(Store):
 
     def __init__(self, path: Path, timeout: float):
         # Connections are opened later too, when the process may be in another directory.
-        self._path = Path(os.path.realpath(path))
+        self.path = Path(os.path.realpath(path))
         self._timeout = timeout
         self._idle: list[sqlite3.Connection] = []
         self._used: list[sqlite3.Connection] = []
         self._turn = threading.Lock()  # SQLite itself polls: threads wait here
         self._closed = False
         with fork.transaction():  # not while a fork goes through them
-            _make(self._path)
-            self._same = _identity(self._path)
+            _make(self.path)
+            self._same = _identity(self.path)
             fork.opened(self)
-        with self._connection("BEGIN IMMEDIATE") as db:
-            _prepare(db, self._path)
+        try:
+            with self._connection("BEGIN IMMEDIATE") as db:
+                _prepare(db, self.path)
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def transaction(self, names: Sequence[str] = ()) -> Iterator[Log]:
@@ -109,7 +113,7 @@ class SqliteStore(Store):
         return self._idle + self._used
 
     def __repr__(self) -> str:
-        return repr(str(self._path))
+        return repr(str(self.path))
 
     @contextmanager
     def _connection(self, begin: str) -> Iterator[sqlite3.Connection]:
@@ -125,7 +129,7 @@ class SqliteStore(Store):
                     yield db
                 return
             if not self._turn.acquire(timeout=self._timeout):
-                raise LedgerUnavailableError(f"{self._path} is locked by other threads")
+                raise LedgerUnavailableError(f"{self.path} is locked by other threads")
             try:
                 with self._running(begin) as db:
                     yield db
@@ -134,16 +138,16 @@ class SqliteStore(Store):
 
     @contextmanager
     def _running(self, begin: str) -> Iterator[sqlite3.Connection]:
-        if _identity(self._path) != self._same:
+        if _identity(self.path) != self._same:
             raise LedgerUnavailableError(
-                f"another file is at {self._path} than when the ledger was opened: open it again, "
+                f"another file is at {self.path} than when the ledger was opened: open it again, "
                 "if it holds all that was charged"
             )
         try:
             try:
                 db = self._idle.pop()
             except IndexError:
-                db = _connect(self._path, self._timeout)
+                db = _connect(self.path, self._timeout)
             self._used.append(db)
             sound = False
             try:
@@ -162,12 +166,12 @@ class SqliteStore(Store):
                 self._used.remove(db)
                 if sound and not self._closed:
                     self._idle.append(db)
-                elif not fork._broken:  # what state it is in is not known
+                elif not fork.is_broken():  # what state it is in is not known
                     db.close()
         except sqlite3.IntegrityError:
-            raise UncertainError(f"{self._path} has another line there already") from None
+            raise UncertainError(f"{self.path} has another line there already") from None
         except sqlite3.Error as error:
-            raise _explained(error, self._path) from error
+            raise _explained(error, self.path) from error
 
 
 def _make(path: Path) -> None:
