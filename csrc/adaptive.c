@@ -14,7 +14,7 @@
 #define INLINE static inline
 #endif
 
-enum { TILE = 64, MAX_BLOCKS = DPTK_ADAPTIVE_MAX_CELLS / DPTK_ADAPTIVE_BLOCK };
+enum { TILE = 64, MOST = DPTK_ADAPTIVE_MAX_CELLS, MAX_OPEN = 64 };
 
 /* Rounding, charged against us: 2^-50 of the larger value in each difference,
  * 2^-47 on each new value. */
@@ -22,29 +22,37 @@ static const double DIFF_PAD = 0x1p-50;
 static const double STEP_PAD = 1.0 + 0x1p-47;
 static const double TINY = 1e-300; /* keeps 0/0 out of a quotient that is then 0 */
 
-/* One interval of t: the chance of the upper loss at its two ends, and the
- * growth of e^x across it less 1. */
+/* By the number c of cells from t = 0: the chance P of the upper loss, 1 - P, how fast P falls
+ * there, and the growth of e^x across c cells less 1. */
+typedef struct grid {
+    size_t m;
+    double p[MOST + 1], q[MOST + 1], slope[MOST + 1], growth[MOST + 1];
+} grid;
+
+/* P vanishes at the last end, so its argument is counted from there: range - c * cell would
+ * cancel. */
+static void make_grid(grid *g, size_t m, double cell)
+{
+    double range = (double)m * cell, whole = -expm1(-range);
+    g->m = m;
+    for (size_t c = 0; c <= m; c++) {
+        double above = -(double)(m - c) * cell;
+        g->p[c] = -expm1(above) / whole;
+        g->q[c] = exp(-range) / whole * expm1((double)c * cell);
+        g->slope[c] = exp(above) / whole;
+        g->growth[c] = expm1((double)c * cell);
+    }
+}
+
+/* Some cells in a row: P and 1 - P at their two ends, the fall of P and the growth of e^x. */
 typedef struct interval {
-    double p0, q0; /* at the lower end: P and 1 - P */
-    double p1, q1; /* at the upper end */
-    double fall;   /* p0 - p1 */
-    double growth;
+    double p0, q0, p1, q1, fall, growth;
 } interval;
 
-/* From the `low`-th to the `high`-th of m cells. P vanishes at the last, so its
- * argument is counted from there: range - low * cell would cancel. */
-static interval make_interval(size_t m, double cell, size_t low, size_t high)
+INLINE interval between(const grid *g, size_t low, size_t high)
 {
-    double whole = -expm1(-(double)m * cell);
-    double above0 = -(double)(m - low) * cell, above1 = -(double)(m - high) * cell;
-    double shrunk = exp(-(double)m * cell) / whole;
-    interval c;
-    c.p0 = -expm1(above0) / whole;
-    c.q0 = shrunk * expm1((double)low * cell);
-    c.p1 = -expm1(above1) / whole;
-    c.q1 = shrunk * expm1((double)high * cell);
-    c.growth = expm1((double)(high - low) * cell);
-    c.fall = exp(above0) * c.growth / whole;
+    double growth = g->growth[high - low];
+    interval c = {g->p[low],  g->q[low], g->p[high], g->q[high], g->slope[low] * growth, growth};
     return c;
 }
 
@@ -53,7 +61,7 @@ INLINE double positive(double v) { return 0.5 * (v + fabs(v)); }
 
 /* The objective on an interval. left is value(x - t) and right is
  * value(x - t + range) at its lower t, left1 and right1 the same at its upper
- * t, `width` places lower. Between its ends the objective is their chord plus
+ * t, some places lower. Between its ends the objective is their chord plus
  * k w(1-w)/(1 + w growth). Dropping that denominator bounds it by a parabola,
  * which rises over the higher end by over^2 / (4 k), so by at most over / 4. */
 typedef struct piece {
@@ -71,7 +79,7 @@ INLINE piece objective(const interval *c, double left, double right, double left
     return found;
 }
 
-/* An upper bound on the interval without a division; nonzero if it exceeds best. */
+/* An upper bound on an interval without a division; nonzero if it exceeds best. */
 INLINE int may_exceed(const interval *c, const double *left, const double *right, size_t width,
                       const double *best)
 {
@@ -85,10 +93,10 @@ INLINE int may_exceed(const interval *c, const double *left, const double *right
 }
 
 /* best = max(best, the parabola's peak), without over^2, which underflows */
-INLINE void raise_to_peak(const interval *c, const double *left, const double *right, size_t width,
+INLINE void raise_to_peak(const interval *c, const double *left, const double *right,
                           double *restrict best)
 {
-    const double *left1 = left - width, *right1 = right - width;
+    const double *left1 = left - 1, *right1 = right - 1;
     for (size_t i = 0; i < TILE; i++) {
         piece f = objective(c, left[i], right[i], left1[i], right1[i]);
         double top = f.top + f.over * (f.over / (4.0 * positive(f.k) + TINY));
@@ -96,57 +104,86 @@ INLINE void raise_to_peak(const interval *c, const double *left, const double *r
     }
 }
 
-/* best = max(best, the objective at the interval's lower end) */
-INLINE void raise_to_end(const interval *c, const double *left, const double *right,
+/* best = max(best, the objective at an end of cells) */
+INLINE void raise_to_end(double p, double q, const double *left, const double *right,
                          double *restrict best)
 {
     for (size_t i = 0; i < TILE; i++) {
-        double f = c->p0 * left[i] + c->q0 * right[i];
+        double f = p * left[i] + q * right[i];
         best[i] = f > best[i] ? f : best[i];
     }
 }
 
-/* New values for TILE places x, from `now` = the old value at the first x.
- * First the objective at the ends of the blocks, then at those of the cells of
- * the promising blocks, then the peaks inside the promising cells. What is
- * skipped has a bound of its own that does not exceed what is already reached. */
-INLINE void tile(const interval *cells, const interval *blocks, size_t m, const double *now,
-                 double *best)
+/* About the best t at one place, in cells, uphill from a guess. */
+INLINE size_t climb(const grid *g, const double *now, size_t c)
 {
-    const size_t width = DPTK_ADAPTIVE_BLOCK;
-    for (size_t i = 0; i < TILE; i++) best[i] = 0.0;
-    for (size_t c = 0; c < m; c += width) raise_to_end(&cells[c], now - c, now - c + m, best);
-    int open[MAX_BLOCKS];
-    for (size_t b = 0; b < m / width; b++) {
-        const double *left = now - b * width;
-        open[b] = may_exceed(&blocks[b], left, left + m, width, best);
-        for (size_t c = b * width + 1; open[b] && c < (b + 1) * width; c++)
-            raise_to_end(&cells[c], now - c, now - c + m, best);
+    const size_t m = g->m;
+    double here = g->p[c] * *(now - c) + g->q[c] * now[m - c];
+    for (;;) {
+        size_t best = c;
+        for (size_t next = c ? c - 1 : 0; next <= c + 1 && next <= m; next++) {
+            double f = g->p[next] * *(now - next) + g->q[next] * now[m - next];
+            if (f > here) here = f, best = next;
+        }
+        if (best == c) return c;
+        c = best;
     }
-    for (size_t c = 0; c < m; c++)
-        if (open[c / width] && may_exceed(&cells[c], now - c, now - c + m, 1, best))
-            raise_to_peak(&cells[c], now - c, now - c + m, 1, best);
+}
+
+/* New values for TILE places x, from `now` = the old value at the first x, and `guess`, about
+ * the best t in cells. The two cells beside it get their peaks. All others lie in intervals
+ * that grow with the distance; one whose bound exceeds what is already reached is halved, down
+ * to cells. So every t is covered, wherever the guess was. */
+INLINE size_t tile(const grid *g, const double *now, size_t guess, double *best)
+{
+    const size_t m = g->m, c = climb(g, now + TILE / 2, guess);
+    size_t lows[MAX_OPEN], highs[MAX_OPEN], open = 0;
+    for (size_t i = 0; i < TILE; i++) best[i] = now[i]; /* t = 0 */
+    raise_to_end(g->p[c], g->q[c], now - c, now - c + m, best);
+    for (size_t from = c, width = 1; from < m; from += width, width *= 2, open++) {
+        lows[open] = from;
+        highs[open] = from + width < m ? from + width : m;
+    }
+    for (size_t from = c, width = 1; from > 0; from = lows[open++], width *= 2) {
+        highs[open] = from;
+        lows[open] = from > width ? from - width : 0;
+    }
+    for (size_t first = 0, rings = open; first < rings; first++) {
+        lows[open] = lows[first], highs[open] = highs[first];
+        for (size_t left_open = open + 1; left_open > open;) {
+            size_t low = lows[--left_open], high = highs[left_open];
+            const double *left = now - low;
+            interval cells = between(g, low, high);
+            if (high - low == 1) {
+                raise_to_peak(&cells, left, left + m, best);
+            } else if (may_exceed(&cells, left, left + m, high - low, best)) {
+                size_t middle = low + (high - low) / 2;
+                raise_to_end(g->p[middle], g->q[middle], now - middle, now - middle + m, best);
+                lows[left_open] = low, highs[left_open++] = middle;
+                lows[left_open] = middle, highs[left_open++] = high;
+            }
+        }
+    }
+    return c;
 }
 
 /* The same loops in vectors of two widths; the results are the same. */
-typedef void advance_fn(const interval *, const interval *, size_t, const double *, double *);
+typedef size_t advance_fn(const grid *, const double *, size_t, double *);
 
-static void advance_portable(const interval *cells, const interval *blocks, size_t m,
-                             const double *now, double *best)
+static size_t advance_portable(const grid *g, const double *now, size_t guess, double *best)
 {
-    tile(cells, blocks, m, now, best);
+    return tile(g, now, guess, best);
 }
 
 #if DPTK_X86
-DPTK_AVX2 static void advance_avx2(const interval *cells, const interval *blocks, size_t m,
-                                   const double *now, double *best)
+DPTK_AVX2 static size_t advance_avx2(const grid *g, const double *now, size_t guess, double *best)
 {
-    tile(cells, blocks, m, now, best);
+    return tile(g, now, guess, best);
 }
-DPTK_AVX512 static void advance_avx512(const interval *cells, const interval *blocks, size_t m,
-                                       const double *now, double *best)
+DPTK_AVX512 static size_t advance_avx512(const grid *g, const double *now, size_t guess,
+                                         double *best)
 {
-    tile(cells, blocks, m, now, best);
+    return tile(g, now, guess, best);
 }
 #endif
 
@@ -176,28 +213,27 @@ size_t dptk_adaptive_scratch(size_t m, size_t capacity)
     return 2 * (capacity + 4 * m + 2 * TILE);
 }
 
-int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
-                  double *scratch, double *out, size_t *n_out)
+int dptk_adaptive(const double *start, size_t n_start, size_t steps, size_t m, size_t capacity,
+                  double range, double floor_, double *scratch, double *out, size_t *n_out)
 {
     advance_fn *const advance = advances[dptk_simd_get()];
-    interval cells[DPTK_ADAPTIVE_MAX_CELLS], blocks[MAX_BLOCKS];
-    size_t n = m < capacity ? m : capacity;
-    size_t half = dptk_adaptive_scratch(m, capacity) / 2;
+    grid g;
+    size_t n = n_start ? n_start : m, half = dptk_adaptive_scratch(m, capacity) / 2;
     double cell = range / (double)m;
     double *now = scratch + m, *next = scratch + half + m;
-    for (size_t c = 0; c < m; c++) cells[c] = make_interval(m, cell, c, c + 1);
-    for (size_t b = 0; b < m / DPTK_ADAPTIVE_BLOCK; b++)
-        blocks[b] = make_interval(m, cell, b * DPTK_ADAPTIVE_BLOCK, (b + 1) * DPTK_ADAPTIVE_BLOCK);
+    make_grid(&g, m, cell);
+    n = n < capacity ? n : capacity;
     for (size_t i = 0; i < n; i++) {
         double root = expm1(-(double)(m - i) * cell / 2.0);
-        now[i] = at_least(root * root / -expm1(-range) * STEP_PAD, floor_);
+        double first = root * root / -expm1(-range) * STEP_PAD;
+        now[i] = at_least(n_start ? start[i] : first, floor_);
     }
     pad(now, n, m, cell, floor_);
-    for (size_t step = 1; step < steps; step++) {
+    for (size_t step = n_start ? 0 : 1; step < steps; step++) {
         double best[TILE];
-        size_t grown = n + m < capacity ? n + m : capacity;
+        size_t grown = n + m < capacity ? n + m : capacity, guess = m / 2;
         for (size_t x = 0; x < grown; x += TILE) {
-            advance(cells, blocks, m, now + x, best);
+            guess = advance(&g, now + x, guess, best);
             for (size_t i = 0; i < TILE; i++) next[x + i] = at_least(best[i] * STEP_PAD, floor_);
         }
         while (grown > 1 && next[grown - 1] <= floor_) grown--;

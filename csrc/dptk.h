@@ -665,8 +665,10 @@ int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t 
  * with cell = range / m: the worst hockey-stick divergence at e^x over all
  * adaptive choices of steps whose loss lies in some [t - range, t].
  *
- *   steps     at least 1
- *   m         cells a range: a power of two, DPTK_ADAPTIVE_BLOCK to DPTK_ADAPTIVE_MAX_CELLS
+ *   start     n_start such bounds after earlier steps, at the same places, to go on from;
+ *             n_start = 0: from none
+ *   steps     at least 1, without the earlier ones
+ *   m         cells a range: 2 to DPTK_ADAPTIVE_MAX_CELLS
  *   capacity  how many places there are: delta(x) <= floor is known past them
  *   range     of the losses of a step: 0 < range <= 8
  *   floor_    at least 1e-280
@@ -679,10 +681,11 @@ int dptk_sparse_vector(dptk_rng *rng, const dptk_tests *tests, size_t n, size_t 
  * P(t) = expm1(t - range) / expm1(-range), v linear in e^x between places.
  * The floor costs no more than itself: out exceeds what floor = 0 gives by at
  * most floor (and the rounding charge).
- * Cost: about steps * n * m / 4 evaluations. */
-enum { DPTK_ADAPTIVE_BLOCK = 8, DPTK_ADAPTIVE_MAX_CELLS = 128 };
+ * The bounds never fall from one step to the next.
+ * Cost: about steps * n * 2 log2(m) evaluations. */
+enum { DPTK_ADAPTIVE_MAX_CELLS = 128 };
 size_t dptk_adaptive_scratch(size_t m, size_t capacity);
-int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
-                  double *scratch, double *out, size_t *n_out);
+int dptk_adaptive(const double *start, size_t n_start, size_t steps, size_t m, size_t capacity,
+                  double range, double floor_, double *scratch, double *out, size_t *n_out);
 
 #endif

@@ -218,5 +218,6 @@ cdef extern from "dptk.h" nogil:
 
     # ---- adaptive.c
     size_t dptk_adaptive_scratch(size_t m, size_t capacity)
-    int dptk_adaptive(size_t steps, size_t m, size_t capacity, double range, double floor_,
-                      double *scratch, double *out, size_t *n_out)
+    int dptk_adaptive(const double *start, size_t n_start, size_t steps, size_t m,
+                      size_t capacity, double range, double floor_, double *scratch,
+                      double *out, size_t *n_out)

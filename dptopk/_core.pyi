@@ -227,5 +227,10 @@ def sparse_vector(
 
 # ---- adaptive.c
 def adaptive(
-    steps: int, m: int, capacity: int, range_: float, floor_: float
+    steps: int,
+    m: int,
+    capacity: int,
+    range_: float,
+    floor_: float,
+    start: npt.NDArray[np.float64] | None = None,
 ) -> npt.NDArray[np.float64]: ...

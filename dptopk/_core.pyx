@@ -1309,12 +1309,15 @@ cdef size_t sum_of(const uint8_t *hit, size_t n) noexcept nogil:
 # ---- adaptive.c
 
 
-def adaptive(size_t steps, size_t m, size_t capacity, double range_, double floor_):
-    """Upper bounds of delta at x = 0, range/m, ... after the given steps."""
+def adaptive(size_t steps, size_t m, size_t capacity, double range_, double floor_, start=None):
+    """Upper bounds of delta at x = 0, range/m, ... after the given steps, or that many more."""
     cdef double[::1] scratch = np.empty(dptk_adaptive_scratch(m, capacity))
+    cdef double[::1] before = np.empty(1) if start is None else start
+    cdef size_t n_before = 0 if start is None else before.shape[0]
     out = np.empty(capacity)
     cdef double[::1] view = out
     cdef size_t n = 0
     with nogil:
-        dptk_adaptive(steps, m, capacity, range_, floor_, &scratch[0], &view[0], &n)
+        dptk_adaptive(&before[0], n_before, steps, m, capacity, range_, floor_, &scratch[0],
+                      &view[0], &n)
     return out[:n]

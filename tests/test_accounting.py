@@ -1,6 +1,7 @@
 """Composition: closed forms against mpmath, the recursion between proven bounds, the inverses."""
 
 import math
+import random
 from fractions import Fraction
 from itertools import product
 
@@ -11,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dptopk import _core
-from dptopk.accounting import METHODS, compositions, step_epsilon, total_epsilon
-from dptopk.accounting.adaptive import MAX_STEPS, recursion
+from dptopk.accounting import METHODS, compositions, prepare, step_epsilon, total_epsilon
+from dptopk.accounting.adaptive import BLOCK, FEWEST, MAX_STEPS, from_profiles
 from dptopk.accounting.inverse import _solve
 
 CLOSED = [m for m in METHODS if m not in ("adaptive", "best")]
@@ -190,11 +191,11 @@ def ours_is_above(total, e, k, m):
 
 @pytest.mark.parametrize(("k", "e", "m"), [(2, 0.4, 96), (5, 0.2, 64), (10, 0.153, 48), (3, 3, 64)])
 def test_recursion_lies_between_the_plain_grids(k, e, m):
-    assert ours_is_above(lambda e, k, d: recursion(e, k, d, 64), e, k, m)
+    assert ours_is_above(from_profiles, e, k, m)
     x, above = plain_grid(e * m / (m - 1), k, m)  # valid at e: losses rounded outwards
     for i in range(m // 2, len(x), max(1, len(x) // 9)):
         if above[i] > 1e-12:
-            assert recursion(e, k, above[i], 64) <= x[i]
+            assert from_profiles(e, k, above[i]) <= x[i]
 
 
 def test_a_coarse_uncertified_grid_is_caught():
@@ -394,13 +395,54 @@ def test_best_is_never_above_another(step, steps, delta):
 
 
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "best"])
-@pytest.mark.parametrize("steps", [16, 128, 1024, 2048, MAX_STEPS, 100_000])
-def test_many_steps(method, steps):
-    """Around the places where the recursion's table changes."""
-    step = 0.25 / steps**0.5
+@pytest.mark.parametrize("steps", [16, FEWEST - 1, 128, MAX_STEPS, BLOCK, 2 * BLOCK, 100_000])
+@pytest.mark.parametrize("total", [0.1, 1.0, 8.0])
+def test_many_steps(method, steps, total):
+    """Around the places where the way of computing changes."""
+    step = total / 4 / steps**0.5
     total = total_epsilon(step, steps, 1e-6, method)
     assert total <= total_epsilon(step, steps + 1, 1e-6, method)
     assert total <= total_epsilon(step, steps, 1e-6, "basic")
+
+
+@pytest.mark.parametrize("steps", [5000, 10**5, 10**6])
+def test_no_number_of_steps_is_a_cliff(steps):
+    """What a step may spend falls like 1 / sqrt(steps), and stays past what zCDP affords."""
+    scaled = [step_epsilon(1.0, n, 1e-6) * n**0.5 for n in (1000, steps)]
+    assert scaled[1] == pytest.approx(scaled[0], rel=1e-3)
+    assert step_epsilon(1.0, steps, 1e-6) > 1.07 * step_epsilon(1.0, steps, 1e-6, "zcdp")
+
+
+def test_a_total_never_falls_with_steps_or_epsilon_or_rises_with_delta():
+    """Past every change of method, also at large epsilon."""
+    draw = random.Random(3)
+    near = [2, 3, 15, 16, 17, 62, 63, 64, 127, 128, 1024, 2047, 2048, 4095, 4096, 5000]
+    for _ in range(250):
+        e, delta = math.exp(draw.uniform(-8, 2.3)), math.exp(draw.uniform(-40, -0.1))
+        steps = draw.choice(near) if e < 0.3 else draw.randrange(2, 70)
+        total, more = total_epsilon(e, steps, delta), 1 + 10 ** draw.uniform(-9, -1)
+        assert total <= total_epsilon(e, steps + 1, delta)
+        assert total <= total_epsilon(e * more, steps, delta)
+        assert total <= total_epsilon(e, steps, delta / more)
+
+
+@pytest.mark.parametrize("range_", [0.125, 0.3535533905932738, 1.0, 2.0])
+@pytest.mark.parametrize("steps", [10, 63, 64, 100])
+def test_a_total_does_not_fall_where_a_profile_ends(range_, steps):
+    totals = [total_epsilon(range_ * (1 + i / 1000), steps, 1e-4) for i in range(-25, 5)]
+    assert totals == sorted(totals)
+
+
+def test_prepare_leaves_nothing_to_compute():
+    _solve.cache_clear()
+    prepare(0.9, (7, 70), [1e-6, 1e-7])
+    misses = _solve.cache_info().misses
+    assert step_epsilon(0.9, 70, 1e-7) > 0
+    assert _solve.cache_info().misses == misses
+    with pytest.raises(TypeError, match="steps must be an integer, got str"):
+        prepare(0.9, "7", 1e-6)
+    with pytest.raises(ValueError, match="steps must be an integer >= 1, got 0"):
+        prepare(0.9, range(2), 1e-6)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -464,9 +506,8 @@ def test_a_sequence_of_steps():
     for method in ("advanced", "optimal", "zcdp", "best"):
         total = total_epsilon(np.array(mixed), 3, 0.1, method)
         assert total_epsilon(0.1, 3, 0.1, method) < total <= total_epsilon(0.4, 3, 0.1, method)
-    for method in ("adaptive", "bounded_range_2020"):
-        with pytest.raises(ValueError, match="needs equal steps"):
-            total_epsilon(mixed, 3, 0.1, method)
+    with pytest.raises(ValueError, match="needs equal steps"):
+        total_epsilon(mixed, 3, 0.1, "bounded_range_2020")
 
 
 def test_answers_are_cached():

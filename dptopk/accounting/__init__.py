@@ -12,7 +12,13 @@ optimal. Every method allows steps that are chosen in view of earlier outcomes.
 """
 
 from dptopk.accounting.gaussian import gaussian_delta, gaussian_sigma
-from dptopk.accounting.inverse import METHODS, step_epsilon, total_epsilon, winning_method
+from dptopk.accounting.inverse import (
+    METHODS,
+    prepare,
+    step_epsilon,
+    total_epsilon,
+    winning_method,
+)
 from dptopk.accounting.weighted import weighted_noise
 from dptopk.accounting.weights import weight
 
@@ -20,6 +26,7 @@ __all__ = [
     "METHODS",
     "gaussian_delta",
     "gaussian_sigma",
+    "prepare",
     "step_epsilon",
     "total_epsilon",
     "weight",

@@ -5,7 +5,7 @@ import math
 import numbers
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,7 @@ from dptopk.accounting import adaptive as recursion
 from dptopk.accounting import compositions as closed
 from dptopk.accounting.optimal import optimal
 from dptopk.accounting.prices import bounded_range_rho
+from dptopk.accounting.unequal import unequal
 from dptopk.rounding import down
 
 _TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
@@ -27,7 +28,7 @@ _TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
     "bounded_range": closed.bounded_range,
     "bounded_range_2020": closed.bounded_range_2020,
     "zcdp": closed.zcdp,
-    "adaptive": lambda groups, delta: recursion.adaptive(*groups[0], delta),
+    "adaptive": lambda groups, delta: _adaptive(groups, delta),
     "best": lambda groups, delta: _best(groups, delta),
 }
 #: Each method, what it assumes of a step, and its source.
@@ -42,14 +43,16 @@ METHODS: dict[Method, tuple[str, str]] = {
     "best": ("bounded range", "the smallest of all"),
 }
 _MAX = sys.float_info.max
-_EQUAL_STEPS_ONLY = ("bounded_range_2020", "adaptive")
+_EQUAL_STEPS_ONLY = ("bounded_range_2020",)
+
+
+def _adaptive(groups: closed.Groups, delta: float) -> float:
+    return recursion.adaptive(*groups[0], delta) if len(groups) == 1 else unequal(groups, delta)
 
 
 def _best(groups: closed.Groups, delta: float) -> float:
-    # A step of smaller range is also one of the largest range; groups fall.
-    steps = sum(count for _, count in groups)
-    equal = recursion.adaptive(groups[0][0], steps, delta)
-    return equal if len(groups) == 1 else min(equal, closed.closed_form(groups, delta))
+    found = _adaptive(groups, delta)
+    return found if len(groups) == 1 else min(found, closed.closed_form(groups, delta))
 
 
 def _check(steps: Any, delta: Any, method: Any) -> tuple[int, float, Method]:
@@ -84,7 +87,10 @@ def total_epsilon(
     Parameters
     ----------
     epsilon_step : float or sequence of float
-        Epsilon of each step; a sequence, fixed beforehand, gives each of `steps` its own.
+        Epsilon of each step; a sequence gives each of `steps` its own. How many steps
+        have which epsilon is fixed beforehand, and so is their order, but the total is the
+        same for every order. Only the mechanisms may be chosen in view of earlier outcomes;
+        where the epsilons are too, use `Filter`.
     steps : int
         How many steps, at least 1.
     delta : float
@@ -92,9 +98,9 @@ def total_epsilon(
         method is the plain sum.
     method : str
         One of `METHODS`. basic, advanced and optimal assume epsilon_step-DP steps; all
-        others assume epsilon_step-bounded-range ones (module docstring). "adaptive" and
-        "bounded_range_2020" need equal steps; for others "best" takes the least of
-        the closed forms and of "adaptive" with all steps as large as the largest.
+        others assume epsilon_step-bounded-range ones (module docstring).
+        "bounded_range_2020" needs equal steps. For equal steps "adaptive" is the worst case
+        itself, up to a part in a thousand; for others it is a bound (docs/proofs/adaptive.md).
 
     Returns
     -------
@@ -141,7 +147,7 @@ def step_epsilon(epsilon: float, steps: int, delta: float, method: Method = "bes
     float
         epsilon_step with total_epsilon(epsilon_step, steps, delta, method) <= epsilon, about
         two units in the last place below the largest such double (8 for "adaptive" and
-        "best", 32 past 128 steps, more where delta is near 1). Results are cached.
+        "best", more where delta is near 1). Results are cached.
 
     Raises
     ------
@@ -181,10 +187,41 @@ def _solve(target: float, steps: int, delta: float, method: str) -> float:
     if method == "adaptive" and steps > 1 and delta > 0.0:
         # A few per cent more than zCDP affords; the last digits are not worth the tables.
         guess = 1.065 * _solve(target, steps, delta, "zcdp")
-        if steps <= 128:
-            return largest(total, target, guess, ulps=8)
-        return largest(total, target, guess, ulps=32, most=20)
+        return largest(total, target, guess, ulps=8)
     return largest(total, target, target / steps, ulps=2)
+
+
+def prepare(
+    epsilon: float | Iterable[float], steps: int | Iterable[int], delta: float | Iterable[float]
+) -> None:
+    """Compute the epsilons of steps before they are asked for, so that no first call waits.
+
+    A first call with new numbers takes a millisecond or so; for up to 64 steps, or an
+    epsilon_step above a third, the table behind it is kept for all other totals as well.
+
+    Parameters
+    ----------
+    epsilon, delta : float or iterable of float
+        The totals to come.
+    steps : int or iterable of int
+        The numbers of steps to come. Every combination is prepared.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As by `step_epsilon`.
+
+    Examples
+    --------
+    >>> from dptopk.accounting import prepare
+    >>> prepare(1.0, range(1, 11), 1e-6)
+    """
+
+    def each(value: Any) -> Iterable[Any]:
+        return value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
+
+    for combination in itertools.product(each(epsilon), each(steps), each(delta)):
+        step_epsilon(*combination)
 
 
 def largest(
@@ -242,7 +279,7 @@ def winning_method(epsilon_step: float, steps: int, delta: float) -> str:
     groups = ((epsilon_step, steps),)
     total = _total(groups, delta, "best")
     others = [m for m in METHODS if m not in ("adaptive", "best", "optimal")]
-    if steps <= recursion.MAX_STEPS:
+    if steps <= recursion.OPTIMAL_STEPS:
         others.append("optimal")
     return next((m for m in others if _total(groups, delta, m) == total), "adaptive")
 
