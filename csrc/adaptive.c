@@ -52,7 +52,7 @@ typedef struct interval {
 INLINE interval between(const grid *g, size_t low, size_t high)
 {
     double growth = g->growth[high - low];
-    interval c = {g->p[low],  g->q[low], g->p[high], g->q[high], g->slope[low] * growth, growth};
+    interval c = {g->p[low], g->q[low], g->p[high], g->q[high], g->slope[low] * growth, growth};
     return c;
 }
 
