@@ -1,4 +1,7 @@
-"""Queries against one noisy threshold: sparse vector in batches, in one call, one by one."""
+"""Queries against one noisy threshold: sparse vector in batches, in one call, one by one.
+
+And what A_OQR, a baseline with constants of ours, returns of the top k beside top_stable.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,14 @@ from typing import Any
 import numpy as np
 
 import dptopk as dp
+from benchmarks.data import skewed
 from benchmarks.row import Row, at_least
 from benchmarks.timing import medians_ms
 from dptopk.mechanisms._threshold import scales, threshold_tests
+from dptopk.reference import a_oqr
+
+BUDGET: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-6}
+K_BAR = 100
 
 
 def by_numpy(
@@ -57,3 +65,28 @@ def rows(quick: bool = False) -> Iterator[Row]:
     tests = dp.SparseVector(threshold=10**6, epsilon=1.0)
     us = 1e3 * medians_ms({"ours": partial(tests.test, 3)}, repeats=40 * repeats)["ours"]
     yield Row("SparseVector.test, one query", us / 1e3, "", None, us, "", None)
+    yield from _stable_sets(20 if quick else 200)
+
+
+def _stable_sets(draws: int) -> Iterator[Row]:
+    """Yield the mean size of the largest stable set that comes out of the top 100, ..., 1."""
+    rng = np.random.default_rng(7)
+    for times in (1, 30):
+        counts = times * skewed(1_000_000)
+        h = dp.Histogram(counts)
+        queries = a_oqr.stable_sets(counts.tolist(), k=1, k_bar=K_BAR)
+        work = f"mean size of the largest set of the top {K_BAR} that comes out, {times} x counts"
+        for name, noise in (("|rho|", a_oqr.noise), ("rho", a_oqr.improved)):
+            for cutoff in (1, 10, K_BAR):
+                used = noise(cutoff=cutoff, queries=K_BAR, **BUDGET)
+                outcomes = a_oqr.naive_sample(
+                    queries, cutoff=cutoff, draws=draws, rng=rng, **used._asdict()
+                )
+                sizes = [max(map(len, filter(None, outcome)), default=0) for outcome in outcomes]
+                yield _mean(f"{work}: A_OQR with {name}, our constants, T={cutoff}", sizes)
+        stable = [len(dp.top_stable(h, k=K_BAR, k_bar=K_BAR, **BUDGET)) for _ in range(draws)]
+        yield _mean(f"{work}: top_stable", stable)
+
+
+def _mean(work: str, sizes: list[int]) -> Row:
+    return Row(work, float("nan"), "", None, float(np.mean(sizes)), "", None)

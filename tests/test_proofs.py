@@ -377,3 +377,42 @@ def test_every_test_that_a_page_names_is_there():
     named = set(re.findall(r"\b(test_\w+)\b(?!\.py)", pages))
     assert len(named) > 25
     assert named <= there, named - there
+
+
+# ---- a threshold that is only ever raised
+
+
+def hazard(z):
+    """Minus the logarithm of the chance that standard Laplace noise is above z."""
+    return -stats.laplace.logsf(z)
+
+
+def test_hazards_of_laplace_noise_grow_by_a_bounded_factor():
+    """By exp(step / ln 2) at most, anywhere; without the 1 / ln 2 it is more somewhere."""
+    z = np.linspace(-30, 60, 20_001)
+    for step in (1e-3, 0.1, 1.0):
+        growth = np.log(hazard(z + step) / hazard(z))
+        assert (growth <= step / math.log(2) + 1e-12).all()
+        assert growth.max() > 1.05 * step or step == 1.0
+    assert np.log(hazard(1e-3) / hazard(0.0)) > 1.4e-3
+
+
+def test_hazards_that_pass_are_below_a_gamma_variate():
+    """Chosen by what came before, until T fail; below the variate of T - 1 they are not."""
+    rng = np.random.default_rng(12)
+    draws, most = 20_000, 3
+    sums = np.zeros(draws)
+    for run in range(draws):
+        failed, size = 0, 0.02
+        while failed < most:
+            if rng.random() < math.exp(-size):
+                sums[run] += size
+                size = min(0.1, 1.3 * size)
+            else:
+                failed, size = failed + 1, 0.01
+    for x in (1.0, 3.0, 6.0):
+        above = int((sums > x).sum())
+        for shape, held in ((most, True), (most - 1, False)):
+            chance = stats.gamma.sf(x, shape)
+            passed = stats.binomtest(above, draws, chance, alternative="greater").pvalue > 1e-9
+            assert passed == held

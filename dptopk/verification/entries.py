@@ -1,6 +1,7 @@
 """The table of mechanisms that `dptopk verify` knows: one line each."""
 
 from dptopk.verification import (
+    a_oqr,
     canonical,
     charges,
     gamma,
@@ -39,6 +40,7 @@ ENTRIES: dict[str, Entry] = {
         canonical.ENTRY,
         sparse_vector.ENTRY,
         stable_release.ENTRY,
+        a_oqr.ENTRY,
         top_stable.ENTRY,
         weighted.ENTRY,
         restricted.ENTRY,

@@ -43,7 +43,8 @@ def leader(counts: Counts, first: int, *, margin: int = 1) -> Answer:
     return value, max(0, abs(counts[first] - counts[second]) - margin)
 
 
-def _pairs(counts: Counts, *, margin: int = 1) -> tuple[Answer, ...]:
+def pairs(counts: Counts, *, margin: int = 1) -> tuple[Answer, ...]:
+    """Return who leads of each two items that follow each other: one query each."""
     return tuple(leader(counts, i, margin=margin) for i in range(0, len(counts), 2))
 
 
@@ -114,7 +115,7 @@ def _many(
         used["threshold"] = low(used["query_scale"])
 
     def law(counts: Counts) -> dict[Outcome, float]:
-        answers = _pairs(counts, margin=margin)
+        answers = pairs(counts, margin=margin)
         return _law_of(answers, stop, last or hits, tuple(used.items()))
 
     return law
@@ -171,13 +172,13 @@ def _public_single(*, share: float = 1.0) -> Public:
 
 def _public_many(*, stop: Any, hits: int) -> Public:
     call = partial(stable_queries, stop=stop, hits=hits, epsilon=EPSILON, delta=DELTA)
-    return Public(call, _outcome, lambda counts: list(_pairs(counts)), at_least(EPSILON, DELTA))
+    return Public(call, _outcome, lambda counts: list(pairs(counts)), at_least(EPSILON, DELTA))
 
 
 def _naive(counts: Counts, draws: int, seed: int, *, stop: str, hits: int) -> list[Outcome]:
     rng = np.random.default_rng(seed)
     return stable_release.naive_sample(
-        _pairs(counts), stop=stop, hits=hits, draws=draws, rng=rng, **_noise(stop, hits)
+        pairs(counts), stop=stop, hits=hits, draws=draws, rng=rng, **_noise(stop, hits)
     )
 
 
