@@ -28,8 +28,21 @@ typedef enum dptk_status {
     DPTK_SCRATCH = 2,   /* scratch too small: enlarge it, run again */
     DPTK_UNDECIDED = 3, /* two values closer than their error bounds: replay exactly */
     DPTK_NAN = 4,       /* a score is NaN */
-    DPTK_CHANGED = 5    /* a column changed while it was read: what was said of it is wrong */
+    DPTK_CHANGED = 5,   /* a column changed while it was read: what was said of it is wrong */
+    DPTK_STOPPED = 6    /* the caller's watch said so */
 } dptk_status;
+
+/* What can take seconds asks this now and then, some hundred times a second at least, and
+ * returns DPTK_STOPPED if it answers other than 0. A watch of NULL never does. */
+typedef struct dptk_watch {
+    int (*stop)(void *state);
+    void *state;
+} dptk_watch;
+
+static inline int dptk_stopped(const dptk_watch *watch)
+{
+    return watch != NULL && watch->stop(watch->state) != 0;
+}
 
 /* ---- simd.c: which instruction sets are in use --------------------------- */
 
@@ -230,9 +243,9 @@ double dptk_noise(int noise, double s, double s_error, double *error);
 
 /* The scored items a race runs over. */
 typedef struct dptk_field {
-    const int64_t *key;   /* the head: m keys (see dptk_keys) ... */
-    const int64_t *index; /* ... and their items */
-    const double *offset; /* added to each score, in units of the scale; or NULL */
+    const int64_t *key;      /* the head: m keys (see dptk_keys) ... */
+    const int64_t *index;    /* ... and their items */
+    const double *offset;    /* added to each score, in units of the scale; or NULL */
     size_t m;                /* below 2^32 */
     int real;                /* keys of doubles; otherwise of integers */
     const dptk_column *tail; /* all items, those of the head too; or NULL: the head is all */
@@ -393,6 +406,7 @@ typedef struct dptk_staircase {
     int precision, pairs, rows, depth;
     dptk_series weight;
     double *row;
+    const dptk_watch *watch;
 } dptk_staircase;
 
 /* How well a number is to be known: to 2^-19 of it, as well as doubles can (1e-9 at
@@ -405,6 +419,7 @@ enum { DPTK_ROUGH = 0, DPTK_PLAIN = 1, DPTK_PAIRS = 2 };
  *   k          at least 1
  *   precision  DPTK_ROUGH, DPTK_PLAIN or DPTK_PAIRS
  *   rows       1: dptk_paths_parts will be called
+ *   watch      or NULL
  *   scratch    dptk_paths_scratch(k, precision, rows) doubles; most remain untouched
  *   staircase  out; it points into the scratch
  *
@@ -414,8 +429,8 @@ enum { DPTK_ROUGH = 0, DPTK_PLAIN = 1, DPTK_PAIRS = 2 };
  * Returns DPTK_UNDECIDED if doubles can't tell; no staircase of 20,000 is known to.
  * Cost: some 100 k^1.5 multiplications. */
 size_t dptk_paths_scratch(size_t k, int precision, int rows);
-int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, double *scratch,
-               dptk_staircase *staircase);
+int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, const dptk_watch *watch,
+               double *scratch, dptk_staircase *staircase);
 
 /* The logarithm of that number, and an absolute error bound. */
 void dptk_paths_log(const dptk_staircase *staircase, double *log_count, double *error);
@@ -433,13 +448,14 @@ int dptk_paths_parts(dptk_staircase *staircase, size_t s, size_t taken, size_t *
  *
  *   bound, k  as for dptk_paths
  *   p         2^53 < p < 2^61 a prime, k < p
+ *   watch     or NULL
  *   scratch   dptk_paths_mod_scratch(k) words
  *   residue   out
  *
  * Cost: 2 k^2 products of 64 bits. */
 size_t dptk_paths_mod_scratch(size_t k);
-void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
-                    uint64_t *residue);
+int dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, const dptk_watch *watch,
+                   uint64_t *scratch, uint64_t *residue);
 
 /* ---- subset.c: uniform subsets --------------------------------------------- */
 
@@ -490,6 +506,7 @@ size_t dptk_joint_scratch(size_t k, int sequence);
  *   k         how many to pick, 1 <= k <= end[n - 1]
  *   scale     of a loss: 0 < scale finite
  *   sequence  1: sequences in place of sets
+ *   watch     or NULL
  *   scratch   dptk_joint_scratch(k, sequence) words
  *   block     out: room for DPTK_JOINT_BLOCKS
  *   blocks    out: how many there are
@@ -498,8 +515,8 @@ size_t dptk_joint_scratch(size_t k, int sequence);
  * Returns DPTK_UNDECIDED if the numbers of sets are beyond doubles.
  * Cost: tens to some hundreds of counts of paths (k steps each for sequences). */
 int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
-                        int64_t *scratch, dptk_joint_block *block, size_t *blocks,
-                        double *log_unit);
+                        const dptk_watch *watch, int64_t *scratch, dptk_joint_block *block,
+                        size_t *blocks, double *log_unit);
 
 /* Ranks (0 the largest score) of a set, or a sequence, of k items, drawn with
  * probability proportional to exp(-max_i (c_i - c_(rank[i])) / scale). Those of
@@ -511,6 +528,7 @@ int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int s
  *   error_factor  see above
  *   block, blocks, log_unit
  *                 the envelope
+ *   watch         or NULL
  *   scratch       dptk_joint_scratch(k, sequence) words
  *   rank          out: k ranks
  *
@@ -521,7 +539,7 @@ int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int s
  * Returns DPTK_UNDECIDED if a decision cannot be certified in doubles. */
 int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale, int sequence,
                double error_factor, const dptk_joint_block *block, size_t blocks, double log_unit,
-               int64_t *scratch, int64_t *rank);
+               const dptk_watch *watch, int64_t *scratch, int64_t *rank);
 
 /* ---- canonical.c: the inverse-sensitivity mechanism ------------------------ */
 

@@ -30,6 +30,7 @@ typedef struct joint {
     size_t k;
     double scale;
     int sequence;
+    const dptk_watch *watch;
     int64_t *bound, *other; /* k each */
     int64_t *taken;         /* by a subset; none for sequences */
     double *paths;
@@ -77,9 +78,10 @@ static int count(const joint *j, const int64_t *bound, int precision, double *lo
                  double *error)
 {
     double sum = 0.0;
+    if (dptk_stopped(j->watch)) return DPTK_STOPPED;
     if (!j->sequence) {
         dptk_staircase c;
-        const int status = dptk_paths(bound, j->k, precision, 0, j->paths, &c);
+        const int status = dptk_paths(bound, j->k, precision, 0, j->watch, j->paths, &c);
         if (status == DPTK_OK) dptk_paths_log(&c, log_count, error);
         return status;
     }
@@ -201,9 +203,9 @@ static size_t loosest(const joint *j, const dptk_joint_block *block, size_t n)
 }
 
 static joint joint_of(const dptk_groups *groups, size_t k, double scale, int sequence,
-                      int64_t *scratch)
+                      const dptk_watch *watch, int64_t *scratch)
 {
-    joint j = {.groups = groups, .k = k, .scale = scale, .sequence = sequence};
+    joint j = {.groups = groups, .k = k, .scale = scale, .sequence = sequence, .watch = watch};
     j.bound = scratch;
     j.other = scratch + k;
     j.taken = scratch + 2 * k;
@@ -225,9 +227,10 @@ static double power_past(double x)
 }
 
 int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
-                        int64_t *scratch, dptk_joint_block *block, size_t *blocks, double *log_unit)
+                        const dptk_watch *watch, int64_t *scratch, dptk_joint_block *block,
+                        size_t *blocks, double *log_unit)
 {
-    const joint j = joint_of(groups, k, scale, sequence, scratch);
+    const joint j = joint_of(groups, k, scale, sequence, watch, scratch);
     double last = last_loss(&j), start, unit = -INFINITY, least, most;
     size_t n = 0, at;
     int status;
@@ -380,12 +383,13 @@ static int draw_set(const joint *j, dptk_rng *rng, double error_factor, int64_t 
 {
     dptk_staircase c;
     size_t taken = j->k;
-    int status = dptk_paths(j->bound, j->k, DPTK_PLAIN, 1, j->paths, &c);
+    int status = dptk_paths(j->bound, j->k, DPTK_PLAIN, 1, j->watch, j->paths, &c);
     for (size_t s = c.stairs; status == DPTK_OK && taken > 0; s--) {
         const dptk_stair *stair = &c.stair[s - 1];
         const int64_t foot = s > 1 ? stair[-1].height : 0;
         size_t below = 0, first, n, i;
         double error;
+        if (dptk_stopped(j->watch)) return DPTK_STOPPED;
         if (s > 1) {
             status = dptk_paths_parts(&c, s - 1, taken, &first, &n, &error);
             if (status == DPTK_OK) status = share(rng, c.part.high, n, error, error_factor, &i);
@@ -410,6 +414,7 @@ static int draw_sequence(const joint *j, dptk_rng *rng, int64_t *rank)
         uint64_t at = 0;
         int64_t chosen;
         size_t q;
+        if (i % 64 == 0 && dptk_stopped(j->watch)) return DPTK_STOPPED;
         if (left > 1) {
             int status = next_below(rng, left, &at);
             if (status != DPTK_OK) return status;
@@ -424,9 +429,9 @@ static int draw_sequence(const joint *j, dptk_rng *rng, int64_t *rank)
 
 int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale, int sequence,
                double error_factor, const dptk_joint_block *block, size_t blocks, double log_unit,
-               int64_t *scratch, int64_t *rank)
+               const dptk_watch *watch, int64_t *scratch, int64_t *rank)
 {
-    joint j = joint_of(groups, k, scale, sequence, scratch);
+    joint j = joint_of(groups, k, scale, sequence, watch, scratch);
     int status = draw_tau(&j, rng, block, blocks, log_unit, error_factor);
     if (status != DPTK_OK) return status;
     return sequence ? draw_sequence(&j, rng, rank) : draw_set(&j, rng, error_factor, rank);

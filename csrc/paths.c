@@ -317,8 +317,8 @@ static double error_of(const dptk_staircase *c, size_t s)
     return 1.01 * roundings * (c->pairs ? 0x1p-100 : 0x1p-53) + 2.0 * may_lose(c);
 }
 
-int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, double *scratch,
-               dptk_staircase *c)
+int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, const dptk_watch *watch,
+               double *scratch, dptk_staircase *c)
 {
     const int pairs = precision == DPTK_PAIRS;
     /* Bits that rows keep: more where a path is unlikely to keep under its stairs. */
@@ -327,7 +327,8 @@ int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, double *
     const size_t row = (k + 1) * (pairs ? 2 : 1);
     double *weight = scratch + k * (sizeof(dptk_stair) / sizeof(double)), *part = weight + row;
     int status = DPTK_UNDECIDED;
-    *c = (dptk_staircase){.k = k, .precision = precision, .pairs = pairs, .rows = rows};
+    *c = (dptk_staircase){
+        .k = k, .precision = precision, .pairs = pairs, .rows = rows, .watch = watch};
     c->stair = (dptk_stair *)(void *)scratch;
     c->weight = (dptk_series){weight, pairs ? weight + (k + 1) : NULL, k + 1};
     c->part = (dptk_series){part, pairs ? part + (k + 1) : NULL, k + 1};
@@ -339,6 +340,7 @@ int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, double *
         c->exponent = 0;
         status = DPTK_OK;
         for (size_t s = 0; s < c->stairs && status == DPTK_OK; s++) {
+            if (dptk_stopped(watch)) return DPTK_STOPPED;
             status = step(c, s);
             c->exponent += c->stair[s].exponent;
             if (!(c->stair[s].lost < may_lose(c))) status = DPTK_UNDECIDED;
@@ -378,7 +380,10 @@ int dptk_paths_parts(dptk_staircase *c, size_t s, size_t taken, size_t *first, s
     double sum = 0.0;
     span t;
     if (segment != c->at) { /* its rows are made again, from the one that was kept */
-        for (size_t i = segment * c->stride; i + 1 < (segment + 1) * c->stride; i++) step(c, i);
+        for (size_t i = segment * c->stride; i + 1 < (segment + 1) * c->stride; i++) {
+            if (dptk_stopped(c->watch)) return DPTK_STOPPED;
+            step(c, i);
+        }
         c->at = segment;
     }
     t = weights(c, stair->height - below->height, stair->theta, taken - below->first);

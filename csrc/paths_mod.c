@@ -40,8 +40,8 @@ static inline uint64_t times(uint64_t a, uint64_t b, uint64_t p, uint64_t invers
 
 size_t dptk_paths_mod_scratch(size_t k) { return 3 * (k + 1); }
 
-void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
-                    uint64_t *residue)
+int dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, const dptk_watch *watch,
+                   uint64_t *scratch, uint64_t *residue)
 {
     uint64_t *over = scratch, *weight = over + (k + 1), *term = weight + (k + 1);
     uint64_t inverse = p, square, count = 1;                /* (-1)^n N_n */
@@ -57,6 +57,7 @@ void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratc
     for (size_t m = 1; m <= k; m++) weight[m] = times(weight[m - 1], over[m], p, inverse);
     for (size_t n = 1; n <= k; n++) {
         long_word sum = {0, 0};
+        if (n % 64 == 0 && dptk_stopped(watch)) return DPTK_STOPPED;
         term[n - 1] = count;
         /* term[i] = (-1)^i N_i B (B - 1) ... (B - m + 1) / 2^(64 m) with m = n - i: 0 from
          * m = B + 1 on. Each 32 products add less than 2^66 p. */
@@ -78,4 +79,5 @@ void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratc
         count = count ? p - count : 0;
     }
     *residue = k % 2 && count ? p - count : count;
+    return DPTK_OK;
 }

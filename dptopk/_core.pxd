@@ -12,6 +12,11 @@ cdef extern from "float_state.h" nogil:
 
 cdef extern from "dptk.h" nogil:
     int DPTK_OK, DPTK_TAPE_END, DPTK_SCRATCH, DPTK_UNDECIDED, DPTK_NAN, DPTK_CHANGED
+    int DPTK_STOPPED
+
+    ctypedef struct dptk_watch:
+        int (*stop)(void *state) noexcept nogil
+        void *state
 
     # ---- simd.c
     int dptk_simd_best()
@@ -142,16 +147,16 @@ cdef extern from "dptk.h" nogil:
         double error
         dptk_series part
     size_t dptk_paths_scratch(size_t k, int precision, int rows)
-    int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, double *scratch,
-                   dptk_staircase *staircase) nogil
+    int dptk_paths(const int64_t *bound, size_t k, int precision, int rows,
+                   const dptk_watch *watch, double *scratch, dptk_staircase *staircase) nogil
     void dptk_paths_log(const dptk_staircase *staircase, double *log_count, double *error)
     int dptk_paths_parts(dptk_staircase *staircase, size_t s, size_t taken, size_t *first,
                          size_t *n, double *error) nogil
 
     # ---- paths_mod.c
     size_t dptk_paths_mod_scratch(size_t k)
-    void dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, uint64_t *scratch,
-                        uint64_t *residue) nogil
+    int dptk_paths_mod(const int64_t *bound, size_t k, uint64_t p, const dptk_watch *watch,
+                       uint64_t *scratch, uint64_t *residue) nogil
 
     # ---- joint.c
     ctypedef struct dptk_groups:
@@ -169,11 +174,12 @@ cdef extern from "dptk.h" nogil:
     int DPTK_JOINT_BLOCKS
     size_t dptk_joint_scratch(size_t k, int sequence)
     int dptk_joint_envelope(const dptk_groups *groups, size_t k, double scale, int sequence,
-                            int64_t *scratch, dptk_joint_block *block, size_t *blocks,
-                            double *log_unit) nogil
+                            const dptk_watch *watch, int64_t *scratch, dptk_joint_block *block,
+                            size_t *blocks, double *log_unit) nogil
     int dptk_joint(dptk_rng *rng, const dptk_groups *groups, size_t k, double scale,
                    int sequence, double error_factor, const dptk_joint_block *block,
-                   size_t blocks, double log_unit, int64_t *scratch, int64_t *rank) nogil
+                   size_t blocks, double log_unit, const dptk_watch *watch, int64_t *scratch,
+                   int64_t *rank) nogil
 
     # ---- canonical.c
     ctypedef struct dptk_canonical_block:

@@ -992,6 +992,59 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
     return 0
 
 
+# ---- signals during what takes long
+#
+# The watch of a kernel takes the GIL every LOOK seconds to see whether a signal waits. A handler
+# that raises makes the kernel return DPTK_STOPPED, and stopped() hand on what it raised.
+
+cdef extern from *:
+    """
+    #include <time.h>
+
+    static const double DPTK_LOOK = 0.05;
+
+    static double dptk_seconds(void)
+    {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    }
+
+    static int dptk_look(void *state)
+    {
+        double *last = (double *)state, now = dptk_seconds();
+        PyGILState_STATE gil;
+        int raised;
+        if (now >= *last && now < *last + DPTK_LOOK) return 0;
+        *last = now;
+        gil = PyGILState_Ensure();
+        raised = PyErr_CheckSignals() < 0;
+        PyGILState_Release(gil);
+        return raised;
+    }
+
+    static int dptk_raised(void) { return -1; }
+    """
+    double dptk_seconds() noexcept nogil
+    int dptk_look(void *state) noexcept nogil
+    int dptk_raised() except -1
+
+
+cdef const dptk_watch *watching(dptk_watch *watch, double *last) noexcept:
+    """Begin to look at signals from now on."""
+    last[0] = dptk_seconds()
+    watch.stop = dptk_look
+    watch.state = last
+    return watch
+
+
+cdef int stopped(int status) except -1:
+    """Raise what the handler of a signal raised while a kernel ran."""
+    if status == DPTK_STOPPED:
+        dptk_raised()
+    return 0
+
+
 # ---- paths.c
 
 
@@ -1006,6 +1059,8 @@ cdef class Staircase:
     """
 
     cdef dptk_staircase c
+    cdef dptk_watch watch
+    cdef double last
     cdef int64_t *scratch
     cdef int status
 
@@ -1013,8 +1068,11 @@ cdef class Staircase:
         cdef size_t k = bound.shape[0]
         cdef int to = PRECISIONS.index(precision)
         self.scratch = scratch_words(dptk_paths_scratch(k, to, rows))
+        watching(&self.watch, &self.last)
         with nogil:
-            self.status = dptk_paths(&bound[0], k, to, rows, <double *>self.scratch, &self.c)
+            self.status = dptk_paths(&bound[0], k, to, rows, &self.watch,
+                                     <double *>self.scratch, &self.c)
+        stopped(self.status)
 
     def __dealloc__(self):
         free(self.scratch)
@@ -1046,6 +1104,7 @@ cdef class Staircase:
         cdef int status
         with nogil:
             status = dptk_paths_parts(&self.c, s, taken, &first, &n, &error)
+        stopped(status)
         if status != DPTK_OK:
             return None
         low = [self.c.part.low[i] for i in range(n)] if self.c.part.low else [0.0] * n
@@ -1060,9 +1119,14 @@ def paths_mod(const int64_t[::1] bound, uint64_t prime):
     cdef size_t k = bound.shape[0]
     cdef uint64_t *scratch = <uint64_t *>scratch_words(dptk_paths_mod_scratch(k))
     cdef uint64_t residue
+    cdef dptk_watch watch
+    cdef double last
+    cdef int status
+    watching(&watch, &last)
     with nogil:
-        dptk_paths_mod(&bound[0], k, prime, scratch, &residue)
+        status = dptk_paths_mod(&bound[0], k, prime, &watch, scratch, &residue)
     free(scratch)
+    stopped(status)
     return residue
 
 
@@ -1077,8 +1141,9 @@ cdef class Joint:
     cdef dptk_joint_block *block
     cdef int64_t *scratch
     cdef size_t k, blocks
-    cdef double scale, log_unit
+    cdef double scale, log_unit, last
     cdef bint sequence
+    cdef dptk_watch watch
     cdef int status
 
     def __cinit__(self, const int64_t[::1] key, const int64_t[::1] end, size_t k, double scale,
@@ -1093,9 +1158,12 @@ cdef class Joint:
         self.scratch = scratch_words(dptk_joint_scratch(k, sequence))
         if self.block == NULL:
             raise MemoryError
+        watching(&self.watch, &self.last)
         with nogil:
-            self.status = dptk_joint_envelope(&self.groups, k, scale, sequence, self.scratch,
-                                              self.block, &self.blocks, &self.log_unit)
+            self.status = dptk_joint_envelope(&self.groups, k, scale, sequence, &self.watch,
+                                              self.scratch, self.block, &self.blocks,
+                                              &self.log_unit)
+        stopped(self.status)
 
     def __dealloc__(self):
         free(self.block)
@@ -1118,11 +1186,13 @@ cdef class Joint:
             return None
         ranks = np.empty(self.k, dtype=np.int64)
         rank = ranks
+        watching(&self.watch, &self.last)
         while True:
             with nogil:
                 status = dptk_joint(source.rng, &self.groups, self.k, self.scale, self.sequence,
-                                    factor, self.block, self.blocks, self.log_unit, self.scratch,
-                                    &rank[0])
+                                    factor, self.block, self.blocks, self.log_unit, &self.watch,
+                                    self.scratch, &rank[0])
+            stopped(status)
             if not again(source, status):
                 return ranks if status == DPTK_OK else None
 

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 
 import mpmath
 import numpy as np
@@ -388,3 +390,49 @@ def test_count_sets():
     ):
         with pytest.raises(error, match="tau must be a"):
             dp.count_sets([3, 1], k=1, tau=bad)
+
+
+# ---- Ctrl-C
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+import numpy as np
+import dptopk as dp
+from dptopk import _core
+
+counts = np.floor(1e12 / np.arange(1, 400_001) ** 1.2).astype(np.int64)
+h = dp.Histogram(counts)
+bound = np.sort(np.random.default_rng(1).integers(0, 10**6, 20_000))
+calls = {
+    "set": lambda: dp.joint(h, k=20_000, epsilon=0.01),
+    "sequence": lambda: dp.joint(h, k=200_000, epsilon=0.01, output="sequence"),
+    "count_sets": lambda: dp.count_sets(h, k=10_000, tau=10**7),
+    "in pairs": lambda: [_core.Staircase(bound, "pairs") for _ in range(100)],
+}
+for name, call in calls.items():
+    sent = []
+
+    def send():
+        sent.append(time.process_time())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Timer(0.3, send).start()
+    try:
+        call()
+        print(name, "was not stopped")
+    except KeyboardInterrupt:
+        took = time.process_time() - sent[0]
+        print(name, "was stopped" if took < 0.5 else f"took {took}")
+print(dp.joint(h, k=3, epsilon=1e9).items)
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_long_call():
+    """Within half a second of processor time; the next call is as any."""
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True
+    )
+    names = ["set", "sequence", "count_sets", "in pairs"]
+    assert done.stdout.split("\n") == [*(f"{n} was stopped" for n in names), "(0, 1, 2)", ""]

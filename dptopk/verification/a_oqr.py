@@ -151,8 +151,13 @@ def _broken() -> Iterator[Any]:
 
 
 def _times(factor: float, **asked: Any) -> Noise:
-    noise = a_oqr.noise(**asked)
-    return Noise(*(factor * x for x in noise[:3]), absolute=True)
+    used = a_oqr.noise(**asked)
+    return Noise(
+        factor * used.threshold,
+        factor * used.threshold_scale,
+        factor * used.query_scale,
+        absolute=True,
+    )
 
 
 ENTRY = Entry("a_oqr", checks=tuple(_checks()), broken=tuple(_broken()))
