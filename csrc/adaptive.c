@@ -193,6 +193,8 @@ static advance_fn *const advances[] = {
 #if DPTK_X86
     advance_avx2,
     advance_avx512,
+#elif DPTK_NEON
+    advance_portable, /* which the compiler's vectors are part of */
 #endif
 };
 

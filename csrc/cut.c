@@ -41,6 +41,10 @@ static int64_t select_key(const int64_t *keys, size_t n, size_t rank, uint64_t *
             rank -= total;
             digit++;
         }
+        if (shift == 0) {
+            work[0] = (work[0] & ~UINT64_C(255)) | digit;
+            break;
+        }
         for (size_t i = 0; i < n; i++) {
             const uint64_t word = work[i];
             work[kept] = word;
@@ -217,26 +221,64 @@ static size_t sample_size(size_t bytes)
     return size;
 }
 
+/* The rank in a sample that seldom fewer than m of the column reach. */
+static size_t sample_rank(size_t size, size_t m, size_t n)
+{
+    const double expected = (double)size * (double)m / (double)n;
+    size_t rank = (size_t)expected + 2;
+
+    for (size_t root = 1; (double)(root * root) <= 6.25 * expected; root++)
+        rank++; /* two and a half standard deviations */
+    return rank;
+}
+
+/* A closer bound from a larger sample, of which only what reaches the bound so far is looked
+ * at, about `expected` scores of all: whole blocks, since they cost little more than one score
+ * of each. Not if few blocks have most of it, since these say nothing of the others; or if
+ * there are far more, which are ties. */
+static void refine_bound(cut *c, const dptk_column *col, double expected)
+{
+    enum { SCORES = 128, PART = 32 };
+    const size_t size = dptk_size(col->type), step = PART * SCORES | 1;
+    dptk_filter_fn *const filter = dptk_filter(col->type, c->flip != 0);
+    dptk_hits hits = {.keys = c->hits.keys, .index = c->hits.index};
+    const double most = 3.0 * expected / PART;
+    const size_t enough = most < (double)c->capacity ? (size_t)most : c->capacity;
+    size_t blocks = 0, some = 0, ties;
+
+    for (size_t at = 0; at + SCORES <= col->n && hits.held < enough; at += step) {
+        const size_t held = hits.held;
+        if (filter(col->data + at * size, SCORES, at, c->bound, enough, &hits) == 0) return;
+        some += hits.held > held;
+        blocks++;
+    }
+    const size_t rank = sample_rank(blocks * SCORES, c->m, col->n);
+    if (hits.held < rank || hits.held >= enough) return;
+    if (some * (blocks + hits.held) < hits.held * blocks) return;
+    c->bound = select_key(hits.keys, hits.held, rank, c->work, &ties);
+}
+
 /* A first bound from every step-th score, low enough that seldom fewer than m of its
  * betters lie in the column (once more, with doubt: still less often), and not many more.
  * Without it an ascending column would pass through the buffer whole; it decides speed
  * only. */
 static void sample_bound(cut *c, const dptk_column *col, int doubt)
 {
+    enum { LARGE = 1 << 16 };
     const size_t n = col->n, size = sample_size(n * dptk_size(col->type));
     const size_t step = (n / size - 1) | 1; /* odd: tables have even row lengths */
     const dptk_column sample = {col->data, col->stride * (ptrdiff_t)step, size, col->type};
-    const double expected = (double)size * (double)c->m / (double)n;
-    size_t rank = (size_t)expected + 2, ties;
+    size_t rank = sample_rank(size, c->m, n), ties;
 
-    for (size_t root = 1; (double)(root * root) <= 6.25 * expected; root++)
-        rank++; /* two and a half standard deviations */
     if (doubt) rank = 4 * rank < size ? 4 * rank : size;
     dptk_ordered_keys(&sample, c->flip, c->hits.keys);
     c->bound = size <= DPTK_FEW ? dptk_select_few(c->hits.keys, size, rank)
                                 : select_key(c->hits.keys, size, rank, c->work, &ties);
     c->sampled = c->bound > INT64_MIN;
     c->enough = c->sampled ? c->m : c->capacity;
+    if (n >= LARGE && c->m >= 256 && c->sampled && !doubt
+        && col->stride == (ptrdiff_t)dptk_size(col->type))
+        refine_bound(c, col, (double)rank * (double)n / (double)size);
 }
 
 /* Read packed scores; returns whether any later one can get in. */
@@ -382,11 +424,22 @@ size_t dptk_tally_portable(const int64_t *keys, size_t n, size_t span, uint32_t 
     return n;
 }
 
+/* By SIMD level: all give the same bits. */
+static dptk_tally_fn *const tallies[] = {
+    dptk_tally_portable,
+#if DPTK_X86
+    dptk_tally_avx2,
+    dptk_tally_avx512,
+#elif DPTK_NEON
+    dptk_tally_neon,
+#endif
+};
+
 int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64_t *table,
                     int16_t *copy)
 {
     enum { BATCH = 1 << 30 }; /* elements before a 32-bit counter could wrap */
-    dptk_tally_fn *const fast = dptk_tally_table[dptk_simd_get()];
+    dptk_tally_fn *const fast = tallies[dptk_simd_get()];
     int plain = 0; /* chunks to go without it: it helps if most keys are small */
     const size_t counters = span * DPTK_LANES;
     uint32_t *const lanes = (uint32_t *)(void *)scratch;

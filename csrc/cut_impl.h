@@ -1,4 +1,4 @@
-/* cut_impl.h - private to cut.c, cut_x86.c, few.c, filter.c and keys.c: the loops worth a SIMD form.
+/* cut_impl.h - private to cut.c, cut_x86.c, cut_neon.c, few.c, filter.c and keys.c: the loops worth a SIMD form.
  *
  * Everything else about the cut is written once, portably. */
 #ifndef DPTK_CUT_IMPL_H
@@ -57,9 +57,6 @@ static inline void dptk_clip(const int64_t *keys, size_t n, int16_t *copy)
     for (size_t i = 0; i < n; i++) copy[i] = (int16_t)(keys[i] < INT16_MAX ? keys[i] : INT16_MAX);
 }
 
-dptk_tally_fn dptk_tally_portable;
-
-/* The forms by SIMD level (simd.c lists the levels and asks the processor). */
-extern dptk_tally_fn *const dptk_tally_table[];
+dptk_tally_fn dptk_tally_portable, dptk_tally_avx2, dptk_tally_avx512, dptk_tally_neon;
 
 #endif

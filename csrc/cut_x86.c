@@ -1,5 +1,4 @@
-/* cut_x86.c - the AVX2 and AVX-512 forms of counting counts, and the table of
- * all forms. Every level gives the same bits. */
+/* cut_x86.c - the AVX2 and AVX-512 forms of counting counts. */
 #include "cut_impl.h"
 
 #if DPTK_X86
@@ -181,22 +180,13 @@ static inline size_t tally(narrow_fn *narrow, size_t width, const int64_t *keys,
     return left;
 }
 
-static size_t tally_avx2(const int64_t *keys, size_t n, size_t span, uint32_t *lanes, int16_t *copy)
+size_t dptk_tally_avx2(const int64_t *keys, size_t n, size_t span, uint32_t *lanes, int16_t *copy)
 {
     return tally(narrow_avx2, 4, keys, n, span, lanes, copy);
 }
 
-static size_t tally_avx512(const int64_t *keys, size_t n, size_t span, uint32_t *lanes,
-                           int16_t *copy)
+size_t dptk_tally_avx512(const int64_t *keys, size_t n, size_t span, uint32_t *lanes, int16_t *copy)
 {
     return tally(narrow_avx512, 8, keys, n, span, lanes, copy);
 }
 #endif
-
-dptk_tally_fn *const dptk_tally_table[] = {
-    dptk_tally_portable,
-#if DPTK_X86
-    tally_avx2,
-    tally_avx512,
-#endif
-};

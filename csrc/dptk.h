@@ -46,8 +46,8 @@ static inline int dptk_stopped(const dptk_watch *watch)
 
 /* ---- simd.c: which instruction sets are in use --------------------------- */
 
-/* SIMD levels, each a superset of the one before. */
-enum { DPTK_SIMD_PORTABLE = 0, DPTK_SIMD_AVX2 = 1, DPTK_SIMD_AVX512 = 2 };
+/* SIMD levels, each a superset of the one before: two of x86-64, one of 64-bit Arm. */
+enum { DPTK_SIMD_PORTABLE = 0, DPTK_SIMD_AVX2 = 1, DPTK_SIMD_AVX512 = 2, DPTK_SIMD_NEON = 1 };
 int dptk_simd_best(void);     /* the highest level this machine can run */
 int dptk_simd_get(void);      /* the level in use */
 int dptk_simd_set(int level); /* returns the level now in use (never above best) */

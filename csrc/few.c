@@ -21,14 +21,14 @@ static inline void insert(const int64_t *keys, size_t n, uint8_t *from)
     }
 }
 
-#if DPTK_X86
+#if DPTK_VECTORS
 typedef int64_t vector __attribute__((vector_size(32)));
 typedef int64_t memory __attribute__((vector_size(32), aligned(1), may_alias));
 
 /* The place of a key is how many come before it: larger ones, and equal ones that stand
  * before it. Each is compared with each, since branches that miss cost more; 16 at a time,
  * no matter what stands behind the last. */
-DPTK_AVX2 static inline void compare(const int64_t *keys, size_t n, uint8_t *from)
+DPTK_FIRST_LEVEL static inline void compare(const int64_t *keys, size_t n, uint8_t *from)
 {
     enum { STEP = 16, VECTORS = 4 };
     static const vector lane[VECTORS] = {
@@ -91,15 +91,15 @@ enum { LANES = 16 };
     }
 
 FIRST(, portable, insert)
-#if DPTK_X86
-FIRST(DPTK_AVX2, avx2, compare)
+#if DPTK_VECTORS
+FIRST(DPTK_FIRST_LEVEL, vectors, compare)
 #else
-#define first_avx2 first_portable
+#define first_vectors first_portable
 #endif
 
 static void first(const int64_t *keys, size_t n, size_t m, uint8_t *from)
 {
-    (dptk_simd_get() >= DPTK_SIMD_AVX2 ? first_avx2 : first_portable)(keys, n, m, from);
+    (dptk_simd_get() > DPTK_SIMD_PORTABLE ? first_vectors : first_portable)(keys, n, m, from);
 }
 
 int64_t dptk_select_few(const int64_t *keys, size_t n, size_t rank)

@@ -91,7 +91,6 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
     target static size_t name##_##side##_##level(const char *data, size_t n, size_t first,         \
                                                  int64_t bound, size_t enough, dptk_hits *hits)    \
     {                                                                                              \
-        enum { BLOCK = DPTK_BLOCK / sizeof(type) };                                                \
         enum { least = 1, largest = 0, flip = -side, has_sign = (has_negatives) && !flip };        \
         int64_t *const keys = hits->keys, *const index = hits->index;                              \
         size_t held = hits->held, i = 0;                                                           \
@@ -114,6 +113,7 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
  * scores a block becomes flags, by the compiler's vectors. */
 #define PORTABLE(name, type, bits, has_negatives, side)                                            \
     BEGIN(, portable, name, type, bits, has_negatives, side)                                       \
+    enum { BLOCK = DPTK_BLOCK / sizeof(type) };                                                    \
     for (; n - i >= BLOCK && held < enough; i += BLOCK) {                                          \
         bits any = 0;                                                                              \
         for (size_t j = i; j < i + BLOCK; j++) {                                                   \
@@ -136,6 +136,7 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
 
 #define WIDE(name, type, bits, has_negatives, side)                                                \
     BEGIN(, portable, name, type, bits, has_negatives, side)                                       \
+    enum { BLOCK = DPTK_BLOCK / sizeof(type) };                                                    \
     for (; n - i >= BLOCK && held < enough; i += BLOCK)                                            \
         for (size_t j = i; j < i + BLOCK; j += 4) {                                                \
             DPTK_SCORE(type, a, data + j * sizeof a);                                              \
@@ -159,61 +160,132 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
 DPTK_SHORT(FILTERS_PORTABLE)
 DPTK_LONG(FILTERS_WIDE)
 
+#if DPTK_VECTORS
+/* Scores a block: bits of a word; groups noted at a time; bytes of a cache line. */
+enum { BITS = 64, NOTED = 32, ALIGNED = 64 };
+
+/* wide: some bytes in a register. all_ones(x): whether all bits are set. lanes(x, size): of a
+ * block, whose lanes of `size` bytes are all ones or zeros, a bit each; x may be overwritten. */
 #if DPTK_X86
 #include <immintrin.h>
+
+typedef __m256i wide;
+
+DPTK_AVX2 static inline int all_ones(wide x) { return _mm256_movemask_epi8(x) == -1; }
+
+DPTK_AVX2 static inline uint64_t lanes(const wide *x, size_t size)
+{
+    const size_t step = sizeof *x / size;
+    uint64_t bits = 0;
+
+    for (size_t i = 0; i < 2 * size; i++) {
+        uint64_t part;
+        if (size == 8) {
+            part = (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(x[i]));
+        } else if (size == 4) {
+            part = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(x[i]));
+        } else if (size == 2) {
+            const __m128i low = _mm256_castsi256_si128(x[i]);
+            const __m128i high = _mm256_extracti128_si256(x[i], 1);
+            part = (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high));
+        } else {
+            part = (uint32_t)_mm256_movemask_epi8(x[i]);
+        }
+        bits |= part << i * step;
+    }
+    return bits;
+}
+#else
+#include <arm_neon.h>
+
+typedef uint8x16_t wide;
+
+static inline int all_ones(wide x) { return vminvq_u8(x) == UINT8_MAX; }
+
+static inline uint64_t lanes(wide *x, size_t size)
+{
+    const wide bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201));
+
+    for (; size > 1; size /= 2) /* half of the bytes of each lane */
+        for (size_t i = 0; i < 2 * size; i++) x[i] = vuzp1q_u8(x[2 * i], x[2 * i + 1]);
+    for (int i = 0; i < 4; i++) x[i] = vandq_u8(x[i], bit);
+    const wide sum = vpaddq_u8(vpaddq_u8(x[0], x[1]), vpaddq_u8(x[2], x[3]));
+    return vgetq_lane_u64(vreinterpretq_u64_u8(vpaddq_u8(sum, sum)), 0);
+}
+#endif
 
 /* The compiler's vectors of a type, as they stand in memory. A lane of a comparison is all
  * ones if it holds. */
 #define VECTORS(name, code, type, bits, has_negatives)                                             \
-    typedef type name##_vector __attribute__((vector_size(32)));                                   \
-    typedef bits name##_mask __attribute__((vector_size(32)));                                     \
-    typedef type name##_memory __attribute__((vector_size(32), aligned(1), may_alias));
+    typedef type name##_vector __attribute__((vector_size(sizeof(wide))));                         \
+    typedef bits name##_mask __attribute__((vector_size(sizeof(wide))));                           \
+    typedef type name##_memory __attribute__((vector_size(sizeof(wide)), aligned(1), may_alias));
 DPTK_TYPES(VECTORS)
 
 #define OUTSIDE_largest(less, x, edge) less(x, edge)
 #define OUTSIDE_least(less, x, edge) less(edge, x)
 #define PLAIN_LESS(x, y) ((x) < (y))
 
-/* Where a mask is not all ones: a bit for the first byte of each such lane. */
-#define LANES(size) (UINT32_MAX / ((UINT32_C(1) << ((size)-1) << 1) - 1))
-
-/* Those of the vector at i that get in. */
-#define SIFT(name, type, bits, less, side)                                                         \
+/* Those of the block at `at` that get in, of the scores that have a bit in `mine`. */
+#define SIFT(name, type, bits, less, side, at, mine)                                               \
     do {                                                                                           \
-        const name##_vector these = *(const name##_memory *)(const void *)(data + i * LANE);       \
-        const name##_mask out = OUTSIDE_##side(less, these, limit);                                \
-        uint32_t in = ~(uint32_t)_mm256_movemask_epi8((__m256i)out) & LANES(LANE);                 \
-        if (has_sign) sign |= (name##_mask)these;                                                  \
-        for (; in; in &= in - 1) {                                                                 \
-            const size_t at = i + (size_t)__builtin_ctz(in) / LANE;                                \
-            OFFER(name, type, bits, at);                                                           \
-        }                                                                                          \
-        i += STEP;                                                                                 \
-    } while (0)
-
-#define VECTOR(name, type, bits, has_negatives, less, side)                                        \
-    BEGIN(DPTK_AVX2, avx2, name, type, bits, has_negatives, side)                                  \
-    enum { LANE = sizeof(type), STEP = 32 / LANE };                                                \
-    const name##_vector limit = edge - (name##_vector){0};                                         \
-    name##_mask sign = {0};                                                                        \
-    while (n - i >= BLOCK && held < enough) {                                                      \
-        const name##_memory *const block = (const void *)(data + i * LANE);                        \
-        const size_t end = i + BLOCK;                                                              \
-        name##_mask all = ~(name##_mask){0};                                                       \
-        for (size_t j = 0; j < BLOCK / STEP; j++) {                                                \
-            const name##_vector x = block[j];                                                      \
-            all &= OUTSIDE_##side(less, x, limit);                                                 \
+        const name##_memory *const from = (const void *)(data + (at)*LANE);                        \
+        wide out[PARTS];                                                                           \
+        for (size_t j = 0; j < PARTS; j++) {                                                       \
+            const name##_vector x = from[j];                                                       \
+            out[j] = (wide)(OUTSIDE_##side(less, x, limit));                                       \
             if (has_sign) sign |= (name##_mask)x;                                                  \
         }                                                                                          \
-        if (_mm256_movemask_epi8((__m256i)all) == -1)                                              \
-            i = end;                                                                               \
-        else                                                                                       \
-            while (i < end && held < enough) SIFT(name, type, bits, less, side);                   \
+        for (uint64_t in = ~lanes(out, LANE) & (mine); in; in &= in - 1) {                         \
+            const size_t where = (at) + (size_t)__builtin_ctzll(in);                               \
+            OFFER(name, type, bits, where);                                                        \
+        }                                                                                          \
+    } while (0)
+
+/* First which groups of blocks have any, without a branch, since it would often miss, and
+ * without a store, which would hold up loads. The first block and the last may have scores of
+ * their neighbours, so that those between stand on cache lines and no score is left over. */
+#define VECTOR(name, type, bits, has_negatives, less, side)                                        \
+    BEGIN(DPTK_FIRST_LEVEL, vectors, name, type, bits, has_negatives, side)                        \
+    enum { LANE = sizeof(type), PARTS = BITS * LANE / sizeof(wide) };                              \
+    enum { GROUP = LANE < 4 ? 4 * BITS / LANE : BITS };                                            \
+    const name##_vector limit = edge - (name##_vector){0};                                         \
+    name##_mask sign = {0};                                                                        \
+    const size_t ahead = -(uintptr_t)data % ALIGNED / LANE;                                        \
+    if (ahead > 0 && n > NOTED * BITS) {                                                           \
+        SIFT(name, type, bits, less, side, 0, (UINT64_C(1) << ahead) - 1);                         \
+        i = ahead;                                                                                 \
     }                                                                                              \
-    if (n - i < BLOCK && held < enough)                                                            \
-        while (n - i >= STEP) SIFT(name, type, bits, less, side);                                  \
-    for (int j = 0; j < STEP; j++) signs = (bits)(signs | sign[j]);                                \
-    END(name, type, bits, STEP)
+    while (n - i >= GROUP && held < enough) {                                                      \
+        const name##_memory *part = (const void *)(data + i * LANE);                               \
+        const size_t groups = (n - i) / GROUP < NOTED ? (n - i) / GROUP : NOTED;                   \
+        size_t end = i + groups * GROUP;                                                           \
+        uint64_t noted = 0;                                                                        \
+        for (size_t group = 0; group < groups; group++, part += GROUP / BITS * PARTS) {            \
+            name##_mask all = ~(name##_mask){0};                                                   \
+            for (size_t j = 0; j < GROUP / BITS * PARTS; j++) {                                    \
+                const name##_vector x = part[j];                                                   \
+                all &= OUTSIDE_##side(less, x, limit);                                             \
+                if (has_sign) sign |= (name##_mask)x;                                              \
+            }                                                                                      \
+            noted |= (uint64_t)!all_ones((wide)all) << group;                                      \
+        }                                                                                          \
+        for (; noted && held < enough; noted &= noted - 1) {                                       \
+            const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
+            for (size_t at = group; at < group + GROUP; at += BITS)                                \
+                SIFT(name, type, bits, less, side, at, UINT64_MAX);                                \
+            if (held >= enough) end = group + GROUP;                                               \
+        }                                                                                          \
+        i = end;                                                                                   \
+    }                                                                                              \
+    for (; n - i >= BITS && held < enough; i += BITS)                                              \
+        SIFT(name, type, bits, less, side, i, UINT64_MAX);                                         \
+    if (i < n && n >= BITS && held < enough) {                                                     \
+        SIFT(name, type, bits, less, side, n - BITS, UINT64_MAX << (BITS - (n - i)));              \
+        i = n;                                                                                     \
+    }                                                                                              \
+    for (size_t j = 0; j < sizeof(wide) / LANE; j++) signs = (bits)(signs | sign[j]);              \
+    END(name, type, bits, BITS)
 
 #define FILTERS_PLAIN(name, code, type, bits, has_negatives)                                       \
     VECTOR(name, type, bits, has_negatives, PLAIN_LESS, largest)                                   \
@@ -228,17 +300,17 @@ DPTK_FLOATS(FILTERS_PLAIN)
 
 #define ENTRY_PORTABLE(name, code, type, bits, has_negatives)                                      \
     [code] = {name##_largest_portable, name##_least_portable},
-#define ENTRY_AVX2(name, code, type, bits, has_negatives)                                          \
-    [code] = {name##_largest_avx2, name##_least_avx2},
+#define ENTRY_VECTORS(name, code, type, bits, has_negatives)                                       \
+    [code] = {name##_largest_vectors, name##_least_vectors},
 
 static dptk_filter_fn *const portable[][2] = {DPTK_TYPES(ENTRY_PORTABLE)};
-#if DPTK_X86
-static dptk_filter_fn *const avx2[][2] = {DPTK_TYPES(ENTRY_AVX2)};
+#if DPTK_VECTORS
+static dptk_filter_fn *const vectors[][2] = {DPTK_TYPES(ENTRY_VECTORS)};
 #else
-#define avx2 portable
+#define vectors portable
 #endif
 
 dptk_filter_fn *dptk_filter(int type, int least)
 {
-    return (dptk_simd_get() >= DPTK_SIMD_AVX2 ? avx2 : portable)[type][least];
+    return (dptk_simd_get() > DPTK_SIMD_PORTABLE ? vectors : portable)[type][least];
 }

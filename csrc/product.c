@@ -90,6 +90,8 @@ static const struct {
 #if DPTK_X86
     {product_avx2, wide_product_avx2},
     {product_avx512, wide_product_avx512},
+#elif DPTK_NEON
+    {product_portable, wide_product_portable}, /* which the compiler's vectors are part of */
 #endif
 };
 

@@ -196,6 +196,8 @@ static void (*const batches[])(const uint32_t key[8], uint32_t out[BATCH_WORDS])
 #if DPTK_X86
     batch_avx2,
     batch_avx512,
+#elif DPTK_NEON
+    batch_portable, /* which the compiler's vectors are part of */
 #endif
 };
 

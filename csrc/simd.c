@@ -15,6 +15,8 @@ static int (*const runs[])(void) = {
 #if DPTK_X86
     has_avx2,
     has_avx512,
+#elif DPTK_NEON
+    always,
 #endif
 };
 

@@ -23,4 +23,22 @@
 #else
 #define DPTK_X86 0
 #endif
+
+/* Every 64-bit Arm has NEON: that level needs no target and no check. */
+#if defined(__GNUC__) && defined(__aarch64__) && defined(__AARCH64EL__)
+#define DPTK_NEON 1
+#else
+#define DPTK_NEON 0
+#endif
+
+/* The first level above the portable one: its target, where there is one. */
+#if DPTK_X86
+#define DPTK_VECTORS 1
+#define DPTK_FIRST_LEVEL DPTK_AVX2
+#elif DPTK_NEON
+#define DPTK_VECTORS 1
+#define DPTK_FIRST_LEVEL
+#else
+#define DPTK_VECTORS 0
+#endif
 #endif

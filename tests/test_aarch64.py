@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SOURCES = [ROOT / "tests/c/kernels.c", *sorted(ROOT.glob("csrc/*.c"))]
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/csrc"]
 CROSS, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
-CASES = 1604
+CASES = 1636
 
 pytestmark = [
     pytest.mark.full,
@@ -64,6 +64,35 @@ def test_another_logarithm_does_not(output_of):
     assert {line.split()[0] for line, _ in wrong} == {"race", "rows", "afresh", "discrete"}
 
 
-@pytest.mark.skipif(not (shutil.which(CROSS) and shutil.which(EMULATOR)), reason="no emulator")
-def test_aarch64_gives_the_same(output_of):
-    assert differences(output_of("gcc"), output_of(CROSS, "-static", run=[EMULATOR])) == []
+needs_emulator = pytest.mark.skipif(
+    not (shutil.which(CROSS) and shutil.which(EMULATOR)), reason="no emulator"
+)
+
+
+@needs_emulator
+@pytest.mark.parametrize("level", ["0", "1"], ids=["portable", "NEON"])
+def test_aarch64_gives_the_same(output_of, level):
+    on_arm = output_of(CROSS, "-static", run=[EMULATOR], arguments=[level])
+    assert differences(output_of("gcc"), on_arm) == []
+
+
+#: An instruction of each NEON kernel, what is put in its place, and what it is needed for.
+BROKEN = [
+    ("vqtbl1q_u8(table, x)", "vandq_u8(table, x)", "tally"),
+    ("vuzp1q_u8(x, y)", "vandq_u8(x, y)", "cut"),
+    ("vminvq_u8(x)", "(vmaxvq_u8(x))", "cut"),
+]
+
+
+@needs_emulator
+@pytest.mark.parametrize(("call", "other", "needed_by"), BROKEN, ids=[row[0] for row in BROKEN])
+def test_neon_is_what_ran(output_of, tmp_path, call, other, needed_by):
+    """Broken twins: with another instruction the level is wrong, and the portable one is not."""
+    header = tmp_path / "broken.h"
+    header.write_text(f"#include <arm_neon.h>\n#define {call} {other}\n")
+    flags = ["-static", "-include", str(header)]
+    portable, neon = (
+        output_of(CROSS, *flags, run=[EMULATOR], arguments=[level]) for level in ("0", "1")
+    )
+    wrong = {line.split()[0] for line, _ in differences(portable, neon, CASES // 5)}
+    assert needed_by in wrong

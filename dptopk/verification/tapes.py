@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,8 @@ from dptopk.rng import TapeRng
 from dptopk.verification.registry import TapeCheck
 
 WORDS = 1024
-LEVELS = ("portable", "AVX2", "AVX-512")
+ARM = platform.machine().lower() in ("aarch64", "arm64")
+LEVELS = ("portable", "NEON") if ARM else ("portable", "AVX2", "AVX-512")
 
 # A tape is a seed, from which follow the words and the histogram they serve.
 

@@ -1,5 +1,5 @@
 /* kernels.c - what the kernels give on fixed tapes, a line a case: to be compared between
- * machines, compilers and levels. A case that doubles can't decide prints "?": a libm that
+ * machines, compilers and levels (the argument; there must be one such). A case that doubles can't decide prints "?": a libm that
  * rounds otherwise may decide others. */
 #include "dptk.h"
 
@@ -96,6 +96,29 @@ static void cuts(void)
     }
 }
 
+/* Small counts, of which few are large; with a copy none is negative. */
+static void tallies(void)
+{
+    static const size_t spans[] = {5, 16, 40, 300};
+    static const uint64_t mosts[] = {4, 40, 400, UINT64_C(1) << 40};
+    static int64_t keys[MOST], table[300];
+    static int16_t copy[MOST];
+    for (size_t c = 0; c < 32; c++) {
+        const size_t span = spans[c % 4], n = c % 3 ? MOST : 1 + word() % 100;
+        const int copied = c % 2;
+        const dptk_column col = {(const char *)keys, sizeof *keys, n, DPTK_I64};
+        int64_t *scratch = room(8 * dptk_count_keys_scratch(span));
+        for (size_t i = 0; i < n; i++) {
+            const uint64_t most = word() % 8 ? 4 : mosts[c / 8];
+            keys[i] = (int64_t)(word() % most) - !copied * (word() % 50 == 0) * 10;
+        }
+        memset(copy, 0, sizeof copy);
+        const int status = dptk_count_keys(&col, span, scratch, table, copied ? copy : NULL);
+        print("tally", (int)span, c, status, hash(hash(1, table, 8 * span), copy, sizeof copy));
+        free(scratch);
+    }
+}
+
 enum { CAPACITY = 1 << 14 };
 static dptk_block blocks[CAPACITY];
 static dptk_runner runners[CAPACITY];
@@ -178,8 +201,9 @@ static void others(void)
 
 int main(int count, char **arguments)
 {
-    if (count > 1) dptk_simd_set(atoi(arguments[1]));
+    if (count > 1 && dptk_simd_set(atoi(arguments[1])) != atoi(arguments[1])) return 1;
     cuts();
+    tallies();
     races();
     others();
     return 0;
