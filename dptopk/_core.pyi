@@ -131,7 +131,10 @@ def race(
 @final
 class Columns:
     def __new__(
-        cls, tails: Sequence[npt.NDArray[Any] | None], start: npt.NDArray[np.int64]
+        cls,
+        tails: Sequence[npt.NDArray[Any] | None]
+        | tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None],
+        start: npt.NDArray[np.int64],
     ) -> Columns: ...
 
 def race_rows(
@@ -146,7 +149,9 @@ def race_rows(
     stop: int,
     stop_key: npt.NDArray[np.int64] | None,
     stop_offset: npt.NDArray[np.float64] | None,
-    tails: Sequence[npt.NDArray[Any] | None] | None,
+    tails: Sequence[npt.NDArray[Any] | None]
+    | tuple[npt.NDArray[Any], npt.NDArray[np.int64] | None]
+    | None,
     item: npt.NDArray[np.int64],
     done: int,
     end: int,

@@ -849,7 +849,8 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
 
     If undecided, the next word is the first of race `done`. Words of earlier races are
     forgotten along the way. `stop_key` and `stop_offset` are None without a stopper;
-    `tails` is None, or a sequence of arrays, and None for a row whose head is all.
+    `tails` is None; or a list of arrays, and None for a row whose head is all; or a tuple
+    (values, bounds) of all scores of each row, as `cut_rows` takes them.
     """
     cdef dptk_rows rows
     cdef Columns columns
@@ -917,16 +918,42 @@ cdef class Columns:
 
     def __cinit__(self, tails, const int64_t[::1] start):
         cdef size_t i
-        self.column = <dptk_column *>calloc(len(tails), sizeof(dptk_column))
-        self.view = <Py_buffer *>calloc(len(tails), sizeof(Py_buffer))
+        self.column = <dptk_column *>calloc(max(1, start.shape[0] - 1), sizeof(dptk_column))
+        self.view = <Py_buffer *>calloc(max(1, len(tails)), sizeof(Py_buffer))
         if self.column == NULL or self.view == NULL:
             raise MemoryError
+        if isinstance(tails, tuple):
+            values, bounds = tails
+            self.of_table(values, bounds, start.shape[0] - 1)
+            return
         for i, tail in enumerate(tails):
             if tail is None:
                 self.column[i].n = <size_t>(start[i + 1] - start[i])
             else:
                 column_of(tail, &self.view[i], &self.column[i])
                 self.n = i + 1
+
+    cdef int of_table(self, values, const int64_t[::1] bounds, size_t n) except -1:
+        cdef Py_buffer *view = &self.view[0]
+        cdef dptk_column *col
+        cdef size_t i
+        cdef int kind
+        PyObject_GetBuffer(values, view, PyBUF_STRIDES | PyBUF_FORMAT)
+        self.n = 1
+        kind = column_type(view)
+        if view.ndim != (2 if bounds is None else 1) or kind < 0:
+            raise TypeError("values must be native integers, float32 or float64 in rows")
+        for i in range(n):
+            col = &self.column[i]
+            col.type = kind
+            col.stride = view.strides[view.ndim - 1]
+            if bounds is None:
+                col.n = view.shape[1]
+                col.data = <const char *>view.buf + <Py_ssize_t>i * view.strides[0]
+            else:
+                col.n = <size_t>(bounds[i + 1] - bounds[i])
+                col.data = <const char *>view.buf + bounds[i] * col.stride
+        return 0
 
     def __dealloc__(self):
         cdef size_t i

@@ -10,12 +10,33 @@ import numpy as np
 
 from dptopk import _core
 from dptopk._counts import Head
-from dptopk.mechanisms._select import enough, first_size, floats_of, head_of_scores, replay
+from dptopk.mechanisms._select import FEW, better_size, enough, first_size, floats_of, replay
 from dptopk.rng import acquire, release
 
-__all__ = ["Rows", "in_blocks", "race_rows", "select_rows", "select_rows_from", "sorted_rows"]
+__all__ = [
+    "Rows",
+    "Table",
+    "in_blocks",
+    "race_rows",
+    "select_rows",
+    "select_rows_from",
+    "sorted_rows",
+]
 
 PICKS = 1 << 14  # of a block: some 5 to 10 ms of work
+
+
+class Table(NamedTuple):
+    """All scores of each row: a table, or with bounds parts of one array, as in `sorted_rows`."""
+
+    values: np.ndarray
+    bounds: np.ndarray | None
+
+    def row(self, i: int) -> np.ndarray:
+        """Return those of a row."""
+        if self.bounds is None:
+            return self.values[i]
+        return self.values[self.bounds[i] : self.bounds[i + 1]]
 
 
 class Rows(NamedTuple):
@@ -27,8 +48,8 @@ class Rows(NamedTuple):
     real : whether keys are those of floats
     stop : (scores, offsets), int64 and float64 arrays of shape (n,), of a stopper in each
         row as in `select`; or None
-    tails : for each row an array of all its scores, or None if all are in `keys`; or None
-        if that is true of every row
+    tails : for each row an array of all its scores, or None if all are in `keys`; or a
+        Table of all scores; or None if all of every row are in `keys`
     """
 
     keys: np.ndarray
@@ -36,7 +57,7 @@ class Rows(NamedTuple):
     offsets: np.ndarray
     real: bool = False
     stop: tuple[np.ndarray, np.ndarray] | None = None
-    tails: Sequence[np.ndarray | None] | None = None
+    tails: Sequence[np.ndarray | None] | Table | None = None
 
     @classmethod
     def of(cls, head: Head, stop: tuple[int, float] | None) -> Rows:
@@ -49,8 +70,13 @@ class Rows(NamedTuple):
     def head(self, row: int) -> tuple[Head, tuple[int, float] | None]:
         """Return one row and its stopper, as `select` takes them."""
         some = slice(*self.offsets[row : row + 2].tolist())
-        tail = None if self.tails is None else self.tails[row]
-        head = Head(self.keys[some], self.items[some], tail, self.real)
+        keys, tails = self.keys[some], self.tails
+        if isinstance(tails, Table):
+            tail = tails.row(row)
+            tail = tail if tail.size > keys.size else None
+        else:
+            tail = None if tails is None else tails[row]
+        head = Head(keys, self.items[some], tail, self.real)
         return head, self.stop and (int(self.stop[0][row]), float(self.stop[1][row]))
 
 
@@ -224,22 +250,26 @@ def sorted_rows(
     some = (sizes < lengths).nonzero()[0]
     if not some.size:
         return Rows(keys, items, offsets, real)
+    table = Table(values, bounds) if flat else Table(values[first:end], None)
     limits = np.array([enough(max(1, n), first_size(n, k)) for n in kinds.tolist()])[which[some]]
     with np.errstate(over="ignore"):
         kth, last = (floats_of(keys[offsets[some] + at], real) for at in (k - 1, sizes[some] - 1))
-        short = some[(kth - last) / scale < limits].tolist()
-    tails: list[np.ndarray | None] = [None] * sizes.size
-    for i in some.tolist():
-        tails[i] = values[bounds[i] : bounds[i + 1]] if flat else values[first + i]
-    if short:
-        parts = list(
-            zip(np.split(keys, offsets[1:-1]), np.split(items, offsets[1:-1]), strict=True)
-        )
-        for i in short:
-            row = tails[i]
-            assert row is not None
-            head = head_of_scores(row, k=k, scale=scale)
-            parts[i], tails[i], sizes[i] = (head.keys, head.items), head.tail, head.keys.size
-        keys, items = (np.concatenate(each) for each in zip(*parts, strict=True))
-        np.cumsum(sizes, out=offsets[1:])
-    return Rows(keys, items, offsets, real, None, tails)
+        short = some[(kth - last) / scale < limits]
+    if not short.size:
+        return Rows(keys, items, offsets, real, None, table)
+    better = np.where(lengths[short] <= FEW, lengths[short], sizes[short])
+    for at in (lengths[short] > FEW).nonzero()[0].tolist():  # each has many scores to look at
+        row = short[at]
+        head = keys[offsets[row] : offsets[row + 1]]
+        size = better_size(head, table.row(row), k=k, scale=scale, real=real)
+        better[at] = max(size, head.size)
+    again = np.zeros_like(sizes)
+    again[short] = np.where(better > sizes[short], better, 0)
+    larger = _core.cut_rows(values if flat else values[first:end], again, bounds if flat else None)
+    old, sizes = sizes, np.maximum(sizes, again)
+    kept, new = np.repeat(again == 0, old), np.repeat(again > 0, sizes)
+    np.cumsum(sizes, out=offsets[1:])
+    both = np.empty((2, int(offsets[-1])), np.int64)
+    for to, before, after in zip(both, (keys, items), larger, strict=True):
+        to[new], to[~new] = after, before[kept]
+    return Rows(both[0], both[1], offsets, real, None, table)

@@ -154,7 +154,7 @@ def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
     n, m, real = array.size, first_size(array.size, k), array.dtype.kind == "f"
     keys, items, _ = _core.cut(array, m)
     if m < n and not _falls(keys, n, k=k, scale=scale, real=real):
-        better = n if n <= FEW else _better_size(keys, array, k=k, scale=scale, real=real)
+        better = n if n <= FEW else better_size(keys, array, k=k, scale=scale, real=real)
         if better > m:
             keys, items, _ = _core.cut(array, better)
     return Head(keys, items, array if keys.size < n else None, real)
@@ -198,7 +198,7 @@ def full_head(
         return keys, items
     if _falls(keys, n, k=k, scale=scale, real=False):
         return keys, items
-    better = _better_size(keys, tail, k=k, scale=scale, real=False)
+    better = better_size(keys, tail, k=k, scale=scale, real=False)
     return cut(better) if better > m else (keys, items)
 
 
@@ -214,7 +214,7 @@ def _places(n: int) -> np.ndarray:
     return np.random.default_rng(n).integers(0, n, size=SAMPLE)
 
 
-def _better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool) -> int:
+def better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool) -> int:
     """Return how large a head would be the cheapest for k picks, having one.
 
     A race looks into the tail whenever (the head's last score) + (a noise of the tail)
