@@ -76,8 +76,15 @@ def main() -> int:
         action="store_true",
         help="of utility: ten times the trials; of cut: all sizes; of engines: 1e8 events",
     )
-    parser.add_argument("--keep", metavar="FILE", help="of utility: write all figures as JSON")
-    parser.add_argument("--simd", type=int, default=None, help="0 portable, 1 AVX2, 2 AVX-512")
+    parser.add_argument(
+        "--keep", metavar="FILE", help="of utility and cut: write all figures as JSON"
+    )
+    parser.add_argument(
+        "--only", help="of cut: sizes, k=..., types and shapes, with commas between"
+    )
+    parser.add_argument(
+        "--simd", type=int, default=None, help="0 portable, 1 AVX2 or NEON, 2 AVX-512"
+    )
     args = parser.parse_args()
     unknown = set(args.names) - set(BENCHES)
     if unknown:
@@ -90,7 +97,9 @@ def main() -> int:
     for name in args.names or [name for name in BENCHES if name not in APART]:
         bench: Any = BENCHES[name]
         full = {"full": args.full} if bench in (bench_utility, bench_cut, bench_engines) else {}
-        kept = {"keep": args.keep} if bench is bench_utility else {}
+        kept = {"keep": args.keep} if bench in (bench_utility, bench_cut) else {}
+        if bench is bench_cut:
+            kept["only"] = args.only
         for results in getattr(bench, "tables", lambda *_, **__: ())(args.quick, **full, **kept):
             console.print(results)
         for row in bench.rows(args.quick, **full):

@@ -1,205 +1,181 @@
 """argtopk against reading the array (np.max) and against every other way to the k largest.
 
-``python -m benchmarks cut`` has some cells of each size, type and shape, ``--full`` all of them.
-NumPy's ways are timed once more in a process that may not use AVX-512.
+``python -m benchmarks cut`` has some cells of each size, type and shape, ``--full`` all of them,
+``--only 1000000,k=1000,int8`` a part. NumPy's ways are timed once more in a process that may not
+use AVX-512. ``--keep FILE`` writes every figure as JSON.
 """
 
 from __future__ import annotations
 
+import argparse
 import functools
 import importlib.util
-import itertools
+import json
 import os
-import statistics
+import platform
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import rich.console
 import rich.table
 
 import dptopk as dp
-from benchmarks.data import mostly_equal, skewed
-from benchmarks.rivals import Rival, numpy_features, rivals
+from benchmarks.cut_cells import (
+    DTYPES,
+    Cell,
+    Measured,
+    all_cells,
+    array_of,
+    chosen,
+    measure,
+    some_cells,
+)
+from benchmarks.rivals import numpy_features, rivals
 from benchmarks.row import Row, at_least, at_most
-from benchmarks.timing import medians_ms, seconds_of
-from dptopk import Histogram
+from benchmarks.timing import medians_ms
+from dptopk import Histogram, _core
+from dptopk.verification.tapes import LEVELS
 
-INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-DTYPES = ("bool", *INTEGERS, "float16", "float32", "float64")
-SIZES = (10, 100, 1_000, 8_000, 100_000, 1_000_000)
-LARGE = (10_000_000, 100_000_000)
-NUMPY_ONLY = "--numpy"
+LIBRARIES = ("dptopk", "numpy", "torch", "pyarrow", "polars", "bottleneck", "numba")
 
 
-class Cell(NamedTuple):
-    """One array and what is asked of it."""
-
-    n: int
-    k: int
-    dtype: str
-    shape: str
-    in_order: bool = True
-
-
-def array_of(cell: Cell) -> np.ndarray:
-    """Make the array of a cell: distinct over the range of its type, or as its shape says."""
-    n, kind = cell.n, np.dtype(cell.dtype)
-    return SHAPES[cell.shape](n, kind, np.random.default_rng(n))
-
-
-def _distinct(n: int, kind: np.dtype, rng: np.random.Generator) -> np.ndarray:
-    if kind.kind == "b":
-        return rng.random(n) < 0.5
-    if kind.kind == "f":
-        return rng.permutation(n).astype(kind) if kind.itemsize > 2 else rng.random(n).astype(kind)
-    info = np.iinfo(kind)
-    return rng.integers(info.min, info.max, n, dtype=kind, endpoint=True)
-
-
-def _normal(n: int, kind: np.dtype, rng: np.random.Generator) -> np.ndarray:
-    values = rng.standard_normal(n)
-    if kind.kind == "f":
-        return values.astype(kind)
-    if kind.kind == "b":
-        return values > 0
-    info = np.iinfo(kind)
-    spread = (info.max / 8.0 - info.min / 8.0) / 2
-    middle = info.max / 2 + info.min / 2
-    return (middle + spread * np.clip(values, -3.5, 3.5)).astype(kind)
-
-
-def _counts(make: Callable[[int], np.ndarray]) -> Any:
-    def values(n: int, kind: np.dtype, rng: np.random.Generator) -> np.ndarray:
-        most = (
-            1
-            if kind.kind == "b"
-            else np.finfo(kind).max
-            if kind.kind == "f"
-            else np.iinfo(kind).max
-        )
-        return np.minimum(make(n), most).astype(kind)
-
-    return values
-
-
-def _pipe(n: int, kind: np.dtype, rng: np.random.Generator) -> np.ndarray:
-    half = np.sort(_distinct(n, kind, rng))
-    return np.concatenate((half[::2], half[1::2][::-1]))
-
-
-SHAPES: dict[str, Callable[[int, np.dtype, np.random.Generator], np.ndarray]] = {
-    "distinct": _distinct,
-    "normal": _normal,
-    "98% equal": _counts(mostly_equal),
-    "as real counts": _counts(skewed),
-    "ascending": lambda n, kind, rng: np.sort(_distinct(n, kind, rng)),
-    "descending": lambda n, kind, rng: np.sort(_distinct(n, kind, rng))[::-1].copy(),
-    "organ pipe": _pipe,
-    "all equal": lambda n, kind, rng: np.ones(n, kind),
-}
-
-
-def cells(full: bool) -> Iterator[Cell]:
-    """Yield what to measure."""
-    if full:
-        for n in (*SIZES, *LARGE):
-            ks = sorted({1, 10, 100, 1_000, n // 10} & set(range(1, n // 10 + 1)))
-            for k, dtype, shape in itertools.product(ks, DTYPES, SHAPES):
-                yield Cell(n, k, dtype, shape)
-        return
-    for n in SIZES[1:]:
-        for k, dtype in itertools.product(sorted({10, n // 10}), ("int64", "float32")):
-            yield Cell(n, k, dtype, "normal")
-    for dtype in DTYPES:
-        yield Cell(1_000_000, 1_000, dtype, "normal", in_order=False)
-    for shape, dtype in itertools.product(SHAPES, ("int64", "float32")):
-        yield Cell(1_000_000, 1_000, dtype, shape)
-
-
-def truth(a: np.ndarray, k: int) -> np.ndarray:
-    """Return the indices of the k largest by a stable sort of the whole."""
-    return (a.size - 1 - np.argsort(a[::-1], kind="stable")[::-1])[:k]
-
-
-def _right(rival: Rival, found: Any, a: np.ndarray, best: np.ndarray) -> bool:
-    """Whether a rival found elements of the same values (which of equal ones is left to it)."""
-    values = np.asarray(found)
-    if rival.returns == "indices":
-        values = a[values]
-    return bool(np.array_equal(np.sort(values), np.sort(a[best])))
-
-
-def measure(cell: Cell, ways: list[Rival], quick: bool) -> list[str]:
-    """Return a line of the table: all calls in turn within one run."""
-    a = array_of(cell)
-    expected = truth(a, cell.k)
-    if not cell.in_order:
-        expected = np.sort(expected)
-    wrong = (
-        [] if np.array_equal(dp.argtopk(a, cell.k, sorted=cell.in_order), expected) else ["ours"]
-    )
-    calls: dict[str, Callable[[], Any]] = {
-        "ours": lambda: dp.argtopk(a, cell.k, sorted=cell.in_order),
-        "np.max": a.max,
-    }
-    for rival in ways:
-        call = rival.make(a, cell.k, cell.in_order)
-        if call is None:
-            continue
-        calls[rival.name] = call
-        if not _right(rival, call(), a, expected):
-            wrong.append(rival.name)
-    spent = {name: min(seconds_of({"": call}, repeats=2)[""]) for name, call in calls.items()}
-    in_a_row = max(1, int(50e-6 / spent["ours"]))  # of short calls: in a warm cache
-    repeats = int((0.2 if quick else 1.0) / (in_a_row * sum(spent.values())))
-    seconds = seconds_of(calls, repeats=min(max(repeats, 5), 300), in_a_row=in_a_row)
-    low = {name: 1e6 * min(values) for name, values in seconds.items()}
-    middle = {name: 1e6 * statistics.median(values) for name, values in seconds.items()}
-    best = min((name for name in calls if name not in ("ours", "np.max")), key=low.__getitem__)
+def _line(found: Measured) -> list[str]:
+    cell, least, median, best = found.cell, found.least, found.median, found.best
+    heap = "C++ heap"
     return [
         f"{cell.n:,}", f"{cell.k:,}", cell.dtype, cell.shape, "yes" if cell.in_order else "no",
-        f"{low['ours']:.3g} / {middle['ours']:.3g}",
-        f"{low['ours'] / low['np.max']:.2f} / {middle['ours'] / middle['np.max']:.2f}",
-        best, f"{low[best]:.3g} / {middle[best]:.3g}",
-        f"{low[best] / low['ours']:.2f} / {middle[best] / middle['ours']:.2f}",
-        f"{low['C++ heap'] / low['ours']:.2f}" if "C++ heap" in low else "",
-        "yes" if not wrong else "NO: " + ", ".join(wrong),
+        f"{least['ours']:.3g} / {median['ours']:.3g}",
+        f"{least['ours'] / least['np.max']:.2f} / {median['ours'] / median['np.max']:.2f}",
+        best, f"{least[best]:.3g} / {median[best]:.3g}",
+        f"{least[best] / least['ours']:.2f} / {median[best] / median['ours']:.2f}",
+        f"{median[heap] / median['ours']:.2f}" if heap in median else "",
+        "yes" if not found.wrong else "NO: " + ", ".join(found.wrong),
     ]  # fmt: skip
 
 
-def _table(chosen: Iterator[Cell], ways: list[Rival], quick: bool, title: str) -> rich.table.Table:
+def _table(found: list[Measured], title: str) -> rich.table.Table:
     table = rich.table.Table(
         "n", "k", "type", "shape", "in order", "ours, us", "x np.max", "best of the others",
         "us", "others / ours", "C++ heap / ours", "equal to a sort", title=title,
         caption="minimum / median of calls made in turn; one thread",
     )  # fmt: skip
-    for cell in chosen:
-        table.add_row(*measure(cell, ways, quick))
+    for each in found:
+        table.add_row(*_line(each))
     return table
 
 
-def tables(quick: bool = False, full: bool = False) -> Iterator[Any]:
+def _summary(found: list[Measured], title: str) -> rich.table.Table:
+    """Return how many cells of each size and type another wins, and how far ahead it is."""
+    table = rich.table.Table(
+        "n", "type", "cells", "lost", "least others / ours", "where", "wrong", title=title
+    )
+    groups: dict[tuple[int, str], list[Measured]] = {}
+    for each in found:
+        groups.setdefault((each.cell.n, each.cell.dtype), []).append(each)
+    for (n, dtype), some in groups.items():
+        worst = min(some, key=lambda each: each.median[each.best] / each.median["ours"])
+        cell, median = worst.cell, worst.median
+        table.add_row(
+            f"{n:,}", dtype, f"{len(some)}", f"{sum(each.lost for each in some)}",
+            f"{median[worst.best] / median['ours']:.2f}",
+            f"{worst.best}, k = {cell.k}, {cell.shape}, {'' if cell.in_order else 'not '}in order",
+            f"{sum(bool(each.wrong) for each in some)}",
+        )  # fmt: skip
+    return table
+
+
+def _run(
+    quick: bool, full: bool, only: str | None, alone: bool = False
+) -> tuple[list[Measured], str]:
+    """Measure; alone: against NumPy only, with what it may use in this process."""
+    cells = chosen(all_cells() if full else some_cells(), only)
+    if alone and full:
+        cells = (cell for cell in cells if cell.shape == "normal" and cell.n < 10**7)
+    ways = [rival for rival in rivals() if not alone or rival.name.startswith("np.")]
+    found, start = [], time.monotonic()
+    for each in measure(cells, ways, 0.08 if full else 0.2 if quick else 1.0):
+        if full and (not found or found[-1].cell[0:3:2] != each.cell[0:3:2]):
+            spent = time.monotonic() - start
+            print(f"{spent:5.0f} s: {each.cell.n} of {each.cell.dtype}", file=sys.stderr)
+        found.append(each)
+        if each.lost or each.wrong:
+            print(*_line(each), sep="  ", file=sys.stderr, flush=True)
+    return (
+        found,
+        f"NumPy {np.__version__} dispatches to {' '.join(numpy_features()) or 'no vectors'}",
+    )
+
+
+def _show(found: list[Measured], title: str, full: bool) -> Iterator[Any]:
+    if not full:
+        yield _table(found, title)
+        return
+    yield _summary(found, title)
+    yield _table([each for each in found if each.lost or each.wrong], "Where another is ahead")
+
+
+def _as_json(found: list[Measured], title: str) -> dict[str, Any]:
+    versions = {}
+    for name in LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return {
+        "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
+        "machine": {
+            "processor": _processor(),
+            "system": platform.platform(),
+            "load": os.getloadavg(),
+        },
+        "versions": versions,
+        "dispatch": {"numpy": title, "dptopk": LEVELS[_core.simd_get()]},
+        "cells": [each._asdict() | {"cell": each.cell._asdict()} for each in found],
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def tables(
+    quick: bool = False, full: bool = False, keep: str | None = None, only: str | None = None
+) -> Iterator[Any]:
     """Yield the tables: against everything; and against NumPy without AVX-512."""
-    features = numpy_features()
-    title = f"NumPy {np.__version__} dispatches to {' '.join(features) or 'no vectors'}"
-    yield _table(cells(full), list(rivals()), quick, title)
-    off = [name for name in features if "AVX512" in name or name == "X86_V4"]
+    found, title = _run(quick, full, only)
+    if keep is not None:
+        Path(keep).write_text(json.dumps(_as_json(found, title), indent=0) + "\n")
+    yield from _show(found, title, full)
+    off = [name for name in numpy_features() if "AVX512" in name or name == "X86_V4"]
     if off:
-        call = [sys.executable, "-m", "benchmarks.bench_cut", NUMPY_ONLY, *["--quick"] * quick]
+        call = [sys.executable, "-m", "benchmarks.bench_cut"]
+        call += ["--quick"] * quick + ["--full"] * full + (["--only", only] if only else [])
         disabled = {"NPY_DISABLE_CPU_FEATURES": " ".join(off)}
         yield subprocess.run(
-            call, env={**os.environ, **disabled}, check=True, capture_output=True, text=True
+            call, env={**os.environ, **disabled}, check=True, stdout=subprocess.PIPE, text=True
         ).stdout
 
 
 def _numpy_alone() -> None:
-    """Print the table of NumPy's ways, with what it may use in this process."""
-    ways = [rival for rival in rivals() if rival.name.startswith("np.")]
-    title = f"NumPy {np.__version__} dispatches to {' '.join(numpy_features())}"
-    rich.console.Console(width=160).print(_table(cells(False), ways, "--quick" in sys.argv, title))
+    """Print the tables of NumPy's ways, with what it may use in this process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only")
+    args = parser.parse_args()
+    found, title = _run(args.quick, args.full, args.only, alone=True)
+    rich.console.Console(width=160).print(*_show(found, title, args.full))
 
 
 def by_argpartition(counts: np.ndarray, k: int) -> np.ndarray:

@@ -124,8 +124,8 @@ def _numba(a: Array, k: int, in_order: bool) -> Callable[[], Any] | None:
     import numba
 
     global _heap
-    if a.dtype == np.float16:
-        return None
+    if a.dtype not in (np.int8, np.int64, np.float32):
+        return None  # it takes many seconds to compile for a type
     if _heap is None:
 
         @numba.njit(nogil=True)
