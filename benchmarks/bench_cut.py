@@ -93,19 +93,22 @@ def _summary(found: list[Measured], title: str) -> rich.table.Table:
 def _run(
     quick: bool, full: bool, only: str | None, alone: bool = False
 ) -> tuple[list[Measured], str]:
-    """Measure; alone: against NumPy only, with what it may use in this process."""
+    """Measure until all is done or Ctrl-C; alone: NumPy only, as it may run in this process."""
     cells = chosen(all_cells() if full else some_cells(), only)
     if alone and full:
         cells = (cell for cell in cells if cell.shape == "normal" and cell.n < 10**7)
     ways = [rival for rival in rivals() if not alone or rival.name.startswith("np.")]
     found, start = [], time.monotonic()
-    for each in measure(cells, ways, 0.08 if full else 0.2 if quick else 1.0):
-        if full and (not found or found[-1].cell[0:3:2] != each.cell[0:3:2]):
-            spent = time.monotonic() - start
-            print(f"{spent:5.0f} s: {each.cell.n} of {each.cell.dtype}", file=sys.stderr)
-        found.append(each)
-        if each.lost or each.wrong:
-            print(*_line(each), sep="  ", file=sys.stderr, flush=True)
+    try:
+        for each in measure(cells, ways, 0.03 if full else 0.2 if quick else 1.0):
+            if full and (not found or found[-1].cell[0:3:2] != each.cell[0:3:2]):
+                spent = time.monotonic() - start
+                print(f"{spent:5.0f} s: {each.cell.n} of {each.cell.dtype}", file=sys.stderr)
+            found.append(each)
+            if each.lost or each.wrong:
+                print(*_line(each), sep="  ", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("stopped: what follows is of the cells so far", file=sys.stderr)
     return (
         found,
         f"NumPy {np.__version__} dispatches to {' '.join(numpy_features()) or 'no vectors'}",

@@ -85,13 +85,9 @@ def _normal(n: int, kind: np.dtype, rng: np.random.Generator) -> np.ndarray:
 
 def _counts(make: Callable[[int], np.ndarray]) -> Any:
     def values(n: int, kind: np.dtype, rng: np.random.Generator) -> np.ndarray:
-        most = (
-            1
-            if kind.kind == "b"
-            else np.finfo(kind).max
-            if kind.kind == "f"
-            else np.iinfo(kind).max
-        )
+        if kind.kind == "b":
+            return make(n) > 1
+        most = np.finfo(kind).max if kind.kind == "f" else min(np.iinfo(kind).max, 2**63 - 1)
         return np.minimum(make(n), most).astype(kind)
 
     return values
