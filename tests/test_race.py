@@ -563,6 +563,25 @@ def test_a_long_race_is_summed_as_precisely_as_it_claims():
                 assert (picks[-1] == exact.STOP) == (step > 0)
 
 
+def test_values_past_the_range_of_doubles_are_never_decided_wrongly():
+    """Scores and offsets whose sums, or whose errors, overflow: right, or not decided."""
+    huge = [0.0, 1.0, 1e300, 4e307, 8.9e307, 1.3e308, 1.7e308]
+    huge = np.array(huge + [-x for x in huge])
+    decided = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        d = int(rng.integers(2, 6))
+        scores, offsets = rng.choice(huge, size=(2, d))
+        if seed % 3 == 0:
+            offsets[rng.random(d) < 0.7] = 0.0
+        head = Head(_core.keys(scores), np.arange(d), None, True)
+        case = {"k": d, "scale": float(rng.choice([1e-3, 1.0, 3.0])), "offsets": offsets}
+        picks = kernel(head, words(seed, 64), **case)
+        decided += picks is not None
+        assert picks is None or picks == reference(head, words(seed, 64), **case), seed
+    assert decided > 30
+
+
 @every_noise
 def test_near_ties_far_below_the_first_score_are_never_decided_wrongly(noise):
     """Scores alone that make up for the noises of the second item and the third."""
