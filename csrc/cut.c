@@ -114,13 +114,13 @@ static void sort_by_insertion(int64_t *keys, int64_t *index, size_t n)
     }
 }
 
-/* The same, in about one pass where the keys spread over their range: into buckets of equal
- * width, and each bucket by itself. */
-static void sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
-                       int64_t *index_out)
+/* In about one pass where the keys spread over their range: into buckets of equal width, and
+ * each bucket by itself. */
+void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
+                     int64_t *index_out)
 {
     enum { BUCKETS = 4096, SHORT = 128 };
-    size_t end[BUCKETS], buckets = 1, sum = 0, start = 0;
+    size_t end[BUCKETS], buckets = 2, sum = 0, start = 0;
     int64_t least = keys[0], most = keys[0];
     unsigned shift = 0;
 
@@ -325,7 +325,7 @@ static void take(cut *c, int sorted, int64_t *keys, int64_t *index)
     if (hits->held <= DPTK_FEW) {
         dptk_take_few(hits->keys, hits->index, hits->held, c->m, sorted, keys, index);
     } else if (sorted) {
-        sort_pairs(hits->keys, hits->index, c->m, keys, index);
+        dptk_sort_pairs(hits->keys, hits->index, c->m, keys, index);
     } else {
         memcpy(keys, hits->keys, c->m * sizeof *keys);
         memcpy(index, hits->index, c->m * sizeof *index);

@@ -1,4 +1,5 @@
-/* cut_impl.h - private to cut.c, cut_x86.c, cut_neon.c, few.c, filter.c and keys.c: the loops worth a SIMD form.
+/* cut_impl.h - private to cut.c, cut_x86.c, cut_neon.c, few.c, filter.c, keys.c and sweep.c: the
+ * loops worth a SIMD form.
  *
  * Everything else about the cut is written once, portably. */
 #ifndef DPTK_CUT_IMPL_H
@@ -44,6 +45,11 @@ int dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys);
 int64_t dptk_select_few(const int64_t *keys, size_t n, size_t rank);
 void dptk_take_few(const int64_t *keys, const int64_t *index, size_t n, size_t m, int sorted,
                    int64_t *keys_out, int64_t *index_out);
+
+/* Keys in descending order, stably, each with its index. The first two arrays are written
+ * over. Assumed: n > 0. */
+void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
+                     int64_t *index_out);
 
 /* Adds 1 to one of lanes[key * DPTK_LANES + 0..3] for each key, where span
  * stands for every key outside [0, span). Unless copy is NULL, no key is

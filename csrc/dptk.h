@@ -280,12 +280,15 @@ typedef struct dptk_mark {
 } dptk_mark;
 
 /* Working memory: `capacity` blocks and runners, a position for each item of the
- * head; with a tail 2 * capacity marks, and as many again for dptk_race_afresh. */
+ * head; with a tail 2 * capacity marks, and as many again for dptk_race_afresh. For a sweep
+ * 4 * capacity words to sort in, with a tail a bit for each of its items, and no marks. */
 typedef struct dptk_race_scratch {
     dptk_block *block;
     dptk_runner *runner;
     uint32_t *position;
     dptk_mark *mark, *gone;
+    int64_t *sort;
+    uint64_t *seen;
     size_t capacity; /* a power of two */
 } dptk_race_scratch;
 
@@ -317,6 +320,42 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
               double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
               size_t *picked);
 
+/* ---- sweep.c: many picks at once ------------------------------------------ */
+
+/* Whether to pick by a sweep rather than by a race: that depends on the field and the
+ * numbers alone, never on a word.
+ *
+ *   field, k, scale, noise
+ *          as for dptk_race
+ *   floor  out, if it returns 1: a floor above which some more than k values are expected
+ *   looks  out, if it returns 1: about the capacity that a sweep down to there needs
+ *
+ * Returns 1 for a sweep: where there are neither offsets nor a stopper, the head has k
+ * items or more, the k-th largest score is not too many scales below the first, and k is
+ * large, or not small where much of the tail will be looked at.
+ * Cost: 10 to 50 us. */
+int dptk_sweep_floor(const dptk_field *field, size_t k, double scale, int noise, double *floor,
+                     size_t *looks);
+
+/* What dptk_race does, by another use of the words.
+ *
+ *   floor  any number or -INFINITY; it changes the cost, never the law
+ *   item   out: k items
+ *   rng, field, k, scale, noise, error_factor, scratch
+ *          as for dptk_race; k at most the number of items, no offsets, no stopper
+ *
+ * Values count from the first key, as in dptk_race. Equivalent: the same.
+ * Words: one for each block in order (head, tail). Then for each block in order, as long as
+ * its next order statistic is above the floor and items remain: those of a uniform integer,
+ * and one for its next order statistic if items still remain. If fewer than k of the items
+ * seen are above the floor it falls, by 1/4, 1/2, 1, ... in turn, and each block goes on.
+ * Returns DPTK_UNDECIDED also if a value can't be told from a floor.
+ * Cost: 30 to 50 ns for each item seen, k times a small constant. */
+int dptk_sweep(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+               double error_factor, double floor, dptk_race_scratch *scratch, int64_t *item);
+
+/* ---- race.c again: many races ---------------------------------------------- */
+
 /* Rows of scored items, each a race to itself: the heads one after the other. */
 typedef struct dptk_rows {
     const int64_t *key, *index; /* row i's head is [start[i], start[i + 1]) of these */
@@ -341,7 +380,8 @@ typedef struct dptk_rows {
  *   done     in: the first race to run; out: the first one that has not run to its end,
  *            whose first word is rng->next
  *
- * Equivalent: for each race dptk_race, with the words that follow those of the one before.
+ * Equivalent: for each race dptk_sweep if dptk_sweep_floor says so, and else dptk_race, with
+ * the words that follow those of the one before.
  * Returns as dptk_race does, of race number *done.
  * Cost: that of the races, and of the scratch once. */
 int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scale, int noise,

@@ -257,8 +257,13 @@ int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scal
         int64_t *out = item + pass * (size_t)rows->place[rows->n] + rows->place[i];
         race r = dptk_race_over(rng, &field, scale, noise, error_factor, scratch,
                                 (int64_t)(*done - first) + 1);
-        size_t picked = 0;
-        int status = k ? run(&r, &field, k, out, NULL, &picked) : DPTK_OK;
+        size_t picked = k, looks;
+        double floor;
+        int status = DPTK_OK;
+        if (dptk_sweep_floor(&field, k, scale, noise, &floor, &looks))
+            status = dptk_sweep(rng, &field, k, scale, noise, error_factor, floor, scratch, out);
+        else if (k)
+            status = run(&r, &field, k, out, NULL, &picked);
         if (status != DPTK_OK) {
             rng->next = word;
             return status;

@@ -104,10 +104,16 @@ cdef extern from "dptk.h" nogil:
         uint32_t *position
         dptk_mark *mark
         dptk_mark *gone
+        int64_t *sort
+        uint64_t *seen
         size_t capacity
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
                   size_t *picked)
+    int dptk_sweep_floor(const dptk_field *field, size_t k, double scale, int noise,
+                         double *floor, size_t *looks)
+    int dptk_sweep(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
+                   double error_factor, double floor, dptk_race_scratch *scratch, int64_t *item)
     ctypedef struct dptk_rows:
         const int64_t *key
         const int64_t *index

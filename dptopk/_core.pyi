@@ -126,7 +126,17 @@ def race(
     stop_offset: float = 0.0,
     fresh: bool = False,
     valued: bool = False,
+    sweep: float | None = None,
 ) -> Any: ...
+def sweep_floor(
+    key: npt.NDArray[np.int64],
+    index: npt.NDArray[np.int64],
+    k: int,
+    scale: float,
+    noise: int,
+    real: bool,
+    tail: npt.NDArray[Any] | None,
+) -> float | None: ...
 
 @final
 class Columns:

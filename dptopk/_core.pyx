@@ -761,8 +761,11 @@ error_factor = 1.0
 def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssize_t k,
          double scale, int noise, bint real=False, tail=None,
          const double[::1] offset=None, int stop=0, int64_t stop_key=0,
-         double stop_offset=0.0, bint fresh=False, bint valued=False):
+         double stop_offset=0.0, bint fresh=False, bint valued=False, sweep=None):
     """Return the items picked as an int64 array, or None if undecided: dptk_race.
+
+    Where `sweep_floor` says so it is dptk_sweep; with `sweep`, a number, it is that with
+    this floor, for tests.
 
     `stop` is 0, 1 for a stopper with noise, or FIXED for one without. `valued` returns a
     pair: the items, and a row each of bounds of their noisy scores. `fresh` draws the noise
@@ -772,9 +775,10 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     cdef Py_buffer view
     cdef dptk_column column
     cdef dptk_race_scratch scratch
-    cdef size_t capacity = 256, picked = 0, wanted
-    cdef double factor = error_factor
+    cdef size_t capacity = 256, picked = 0, wanted, looks = 0
+    cdef double factor = error_factor, floor = 0.0
     cdef int status = DPTK_SCRATCH
+    cdef int sweeping = 0
     cdef int64_t[::1] item
     cdef int64_t *left = NULL
     cdef double[:, ::1] bounds
@@ -802,29 +806,34 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     if valued:
         bounds = values
         value = &bounds[0, 0]
-    # A threshold may let few of many pass: with one, memory grows when it is needed.
-    wanted = (min(k, 4096) if stop == DPTK_FIXED else k) + 128
-    while capacity < wanted or (offset is not None and capacity < field.m + 2):
-        capacity *= 2
     keep_gil = (k * FRESH_COST if fresh else k) < KEEP_GIL and field.offset == NULL
     scratch.block = NULL
     if tail is not None:
         column_of(tail, &view, &column)
         field.tail = &column
     try:
+        if sweep is not None:
+            sweeping, floor = 1, sweep
+        elif not fresh and not valued:
+            sweeping = dptk_sweep_floor(&field, k, scale, noise, &floor, &looks)
+        # A threshold may let few of many pass: with one, memory grows when it is needed.
+        wanted = max(looks, <size_t>(min(k, 4096) if stop == DPTK_FIXED else k) + 128)
+        while capacity < wanted or (offset is not None and capacity < field.m + 2):
+            capacity *= 2
         if fresh:
             left = scratch_words(2 * field.m)
         while True:
             if status == DPTK_SCRATCH:
-                allocate(&scratch, capacity, field.m, tail is not None, fresh)
+                allocate(&scratch, capacity, field.m, tail is not None, fresh, sweeping,
+                         column.n if tail is not None else 0)
                 capacity *= 4
             if keep_gil:
-                status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
-                             &item[0], value, &picked)
+                status = run(source.rng, &field, k, scale, noise, factor, sweeping, floor,
+                             &scratch, left, &item[0], value, &picked)
             else:
                 with nogil:
-                    status = run(source.rng, &field, k, scale, noise, factor, &scratch, left,
-                                 &item[0], value, &picked)
+                    status = run(source.rng, &field, k, scale, noise, factor, sweeping, floor,
+                                 &scratch, left, &item[0], value, &picked)
             if status == DPTK_SCRATCH:
                 source.rewind()
             elif not again(source, status):
@@ -839,6 +848,33 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     raise_unsound(status)
     items = items if <Py_ssize_t>picked == k else items[:picked]
     return (items, values[:picked]) if valued else items
+
+
+def sweep_floor(const int64_t[::1] key, const int64_t[::1] index, Py_ssize_t k, double scale,
+                int noise, bint real, tail):
+    """The floor of the sweep that `race` makes over a field, or None: dptk_sweep_floor."""
+    cdef dptk_field field
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef double floor = 0.0
+    cdef size_t looks
+    field.m = key.shape[0]
+    field.key = &key[0] if field.m else NULL
+    field.index = &index[0] if field.m else NULL
+    field.offset = NULL
+    field.real = real
+    field.stop = 0
+    field.stop_key = 0
+    field.tail = NULL
+    if tail is not None:
+        column_of(tail, &view, &column)
+        field.tail = &column
+    try:
+        k = min(k, <Py_ssize_t>field.m if tail is None else len(tail))
+        return floor if dptk_sweep_floor(&field, k, scale, noise, &floor, &looks) else None
+    finally:
+        if tail is not None:
+            PyBuffer_Release(&view)
 
 
 def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
@@ -856,7 +892,7 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
     cdef Columns columns
     cdef dptk_race_scratch scratch
     cdef dptk_buffer *buffer = NULL
-    cdef size_t capacity = 256, i, most = 0, largest = 0, widest = 0
+    cdef size_t capacity = 256, i, most = 0, largest = 0, widest = 0, bits = 0
     cdef int64_t nothing = 0
     cdef double factor = error_factor
     cdef int status = DPTK_SCRATCH
@@ -883,13 +919,15 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
         most = max(most, <size_t>(place[i + 1] - place[i]))
         widest = max(widest, <size_t>(start[i + 1] - start[i]))
         largest = max(largest, rows.tail[i].n if rows.tail else <size_t>(start[i + 1] - start[i]))
+    if rows.tail:
+        bits = largest
     while capacity < min(most, largest + 1) + 128:
         capacity *= 2
     scratch.block = NULL
     try:
         while True:
             if status == DPTK_SCRATCH:
-                allocate(&scratch, capacity, widest, tails is not None, False)
+                allocate(&scratch, capacity, widest, tails is not None, False, True, bits)
                 capacity *= 4
             if keep_gil:
                 status = run_rows(source.rng, buffer, &rows, end, scale, noise, factor, &scratch,
@@ -984,37 +1022,47 @@ cdef int run_rows(dptk_rng *rng, dptk_buffer *buffer, const dptk_rows *rows, siz
 
 
 cdef int run(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
-             double factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item,
-             double *value, size_t *picked) noexcept nogil:
-    """A race; with fresh noise for every pick if `left` is given."""
+             double factor, int sweeping, double floor, dptk_race_scratch *scratch,
+             int64_t *left, int64_t *item, double *value, size_t *picked) noexcept nogil:
+    """A race, or a sweep; with fresh noise for every pick if `left` is given."""
     cdef uint64_t state = dptk_float_begin()
     cdef int status
-    if left == NULL:
+    picked[0] = k
+    if sweeping:
+        status = dptk_sweep(rng, field, k, scale, noise, factor, floor, scratch, item)
+    elif left == NULL:
         status = dptk_race(rng, field, k, scale, noise, factor, scratch, item, value, picked)
     else:
-        picked[0] = k
         status = dptk_race_afresh(rng, field, k, scale, noise, factor, scratch, left, item)
     dptk_float_end(state)
     return status
 
 
 cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint tail,
-                  bint fresh) except -1:
-    """Give the scratch `capacity` places for a head of m, in one piece of memory."""
+                  bint fresh, bint sweep, size_t n) except -1:
+    """Give the scratch `capacity` places for a head of m, in one piece of memory.
+
+    For a sweep what it needs too, with n items in the column of the tail.
+    """
     cdef size_t blocks = capacity * sizeof(dptk_block)
     cdef size_t runners = capacity * sizeof(dptk_runner)
-    cdef size_t marks = 2 * capacity * sizeof(dptk_mark) if tail else 0
+    cdef size_t marks = 2 * capacity * sizeof(dptk_mark) * (1 + fresh) if tail else 0
+    cdef size_t sort = 4 * capacity * sizeof(int64_t) if sweep else 0
+    cdef size_t seen = (n + 63) // 64 * sizeof(uint64_t) if sweep else 0
     cdef char *memory
     free(scratch.block)
     scratch.block = NULL
-    memory = <char *>malloc(blocks + runners + marks * (1 + fresh) + m * sizeof(uint32_t))
+    memory = <char *>malloc(blocks + runners + marks + sort + seen + m * sizeof(uint32_t))
     if memory == NULL:
         raise MemoryError
     scratch.block = <dptk_block *>memory
     scratch.runner = <dptk_runner *>(memory + blocks)
-    scratch.mark = <dptk_mark *>(memory + blocks + runners)
+    memory += blocks + runners
+    scratch.mark = <dptk_mark *>memory
     scratch.gone = scratch.mark + 2 * capacity if fresh and tail else NULL
-    scratch.position = <uint32_t *>(memory + blocks + runners + marks * (1 + fresh))
+    scratch.sort = <int64_t *>(memory + marks)
+    scratch.seen = <uint64_t *>(memory + marks + sort)
+    scratch.position = <uint32_t *>(memory + marks + sort + seen)
     scratch.capacity = capacity
     return 0
 

@@ -203,9 +203,9 @@ def full_head(
 
 
 SAMPLE = 1024
-# What an item costs, in ns: to pass by, to put in order (in a large head), to look at in the
-# tail; and what it costs to estimate all that.
-PASS, ORDER, LARGE, ORDER_LARGE, LOOK, ESTIMATE = 0.2, 15.0, 100_000, 45.0, 150.0, 60_000.0
+# What an item costs, in ns: to pass by, to put in order, to look at in the tail; and what it
+# costs to estimate all that.
+PASS, ORDER, LOOK, ESTIMATE = 0.2, 35.0, 80.0, 60_000.0
 
 
 @lru_cache(maxsize=16)
@@ -239,9 +239,8 @@ def better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, rea
         sizes = m + (n - m) * np.arange(SAMPLE + 1) / SAMPLE
         down = np.append(0.0, np.sort(down))
         looks = (n - sizes) * np.minimum(np.exp(-lead - down), 1.0)
-    order = np.where(sizes < LARGE, ORDER, ORDER_LARGE) * sizes
-    cost = order + LOOK * looks + PASS * n
-    cost[0] -= order[0] + PASS * n  # that one is there
+    cost = ORDER * sizes + LOOK * looks + PASS * n
+    cost[0] = LOOK * looks[0]  # that one is there
     return math.ceil(sizes[cost.argmin()])
 
 
@@ -342,8 +341,16 @@ def replay(
 
     tape = exact.Tape.replay(source)
     field = exact_field(head, offsets=offsets, stop=stop)
-    run = exact.race_afresh if fresh else exact.race
-    return np.array(run(tape, field, k=k, scale=scale, noise=noise), dtype=np.int64)
+    if fresh:
+        picks = exact.race_afresh(tape, field, k=k, scale=scale, noise=noise)
+    else:
+        floor = None
+        if isinstance(scale, float) and offsets is None and stop is None:
+            floor = _core.sweep_floor(
+                head.keys, head.items, k, scale, _core.NOISES[noise], head.real, head.tail
+            )
+        picks = exact.race(tape, field, k=k, scale=scale, noise=noise, floor=floor)
+    return np.array(picks, dtype=np.int64)
 
 
 class Tail(Sequence[int | float]):

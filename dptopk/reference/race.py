@@ -1,4 +1,4 @@
-"""The readable twin of csrc/race.c: specification, test oracle, exact fallback.
+"""The readable twin of csrc/race.c and sweep.c: specification, test oracle, exact fallback.
 
 Same algorithm, same words for the same variates, but every value is an
 interval of arbitrary precision, and a variate whose 64 bits don't suffice to
@@ -224,11 +224,21 @@ def size_far_below(gap: float, most: int) -> int:
     return min(int((1.0 + x % 1.0) * 2.0 ** int(x)), most)
 
 
-def race(tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel") -> list[int]:
+def race(
+    tape: Tape,
+    field: Field,
+    *,
+    k: int,
+    scale: Scale,
+    noise: str = "gumbel",
+    floor: float | None = None,
+) -> list[int]:
     """Return the k items with the largest score/scale + noise, in order.
 
-    The stopper, if any, ends the list as STOP.
+    The stopper, if any, ends the list as STOP. With a `floor` it is a sweep down to it.
     """
+    if floor is not None:
+        return sweep(tape, field, k=k, scale=scale, noise=noise, floor=floor)
     return [runner.item for runner in runners_of(tape, field, k=k, scale=scale, noise=noise)]
 
 
@@ -239,26 +249,11 @@ def runners_of(
 
     The value of each is measured from the first score of the head.
     """
-    law = LAWS[noise]
     runners: list[Runner] = []
     blocks = blocks_of(field, k, scale)
     if not blocks:
         return
-    base = Fraction(blocks[0].score)
-    divisor = Fraction(scale)
-
-    def runner_of(block: Block, score: Score, item: int | None = None) -> Runner:
-        exact = (Fraction(score) - base) / divisor + Fraction(block.offset)
-        j = len(block.spacings)
-        whole = int(abs(exact)).bit_length()  # bits on top, or the noise is lost in the sum
-
-        def value(level: int) -> Interval:
-            if j == 0:  # a fixed stopper
-                return Interval.exact(exact, 64 * level + 32 + whole)
-            noise_value = law(block.race(j, level))
-            return Interval.exact(exact, noise_value.precision + whole) + noise_value
-
-        return Runner(value, block if item is None else None, STOP if item is None else item)
+    runner_of = maker_of_runners(blocks, scale, noise)
 
     def advance(block: Block) -> None:
         if not (field.fixed and block.where == "stop"):
@@ -288,6 +283,72 @@ def runners_of(
             yield runner
         else:
             heapq.heappush(runners, runner)
+
+
+def sweep(
+    tape: Tape, field: Field, *, k: int, scale: Scale, noise: str = "gumbel", floor: float
+) -> list[int]:
+    """Return what `race` does, by other words: first all items above a floor, in no order.
+
+    Each block shows items until what it hides is below the floor. The floor falls until
+    k of all that were seen are above it: so it changes the cost, never the law.
+    """
+    blocks = blocks_of(field, k, scale)
+    k = min(k, sum(block.size for block in blocks))
+    runner_of = maker_of_runners(blocks, scale, noise)
+    hidden: list[Runner | None] = []
+    for block in blocks:
+        block.spacings.append(Exponential(tape))
+        hidden.append(runner_of(block, block.score))
+    seen: list[Runner] = []
+    gone, fall = set(field.items), 0.25
+    while True:
+        for i, block in enumerate(blocks):
+            while (bound := hidden[i]) is not None and reaches(bound, floor):
+                score, item = draw(tape, block, field, gone)
+                seen.append(runner_of(block, score, item))
+                hidden[i] = None
+                if len(block.spacings) < block.size:
+                    block.spacings.append(Exponential(tape))
+                    hidden[i] = runner_of(block, block.score)
+        above = [runner for runner in seen if reaches(runner, floor)]
+        if len(above) >= k:
+            heapq.heapify(above)
+            return [pop_leader(above).item for _ in range(k)]
+        floor -= fall
+        fall *= 2.0
+
+
+def reaches(runner: Runner, floor: float) -> bool:
+    """Tell whether the value is above a floor, by as many bits as that takes."""
+    while math.isfinite(floor):
+        level = Interval.exact(Fraction(floor), runner.interval.precision)
+        if runner.interval.above(level):
+            return True
+        if level.above(runner.interval):
+            return False
+        runner.refine()
+    return floor < 0.0
+
+
+def maker_of_runners(blocks: list[Block], scale: Scale, noise: str) -> Callable[..., Runner]:
+    """Return what makes a runner with the current noise of a block."""
+    law, base, divisor = LAWS[noise], Fraction(blocks[0].score), Fraction(scale)
+
+    def runner_of(block: Block, score: Score, item: int | None = None) -> Runner:
+        exact = (Fraction(score) - base) / divisor + Fraction(block.offset)
+        j = len(block.spacings)
+        whole = int(abs(exact)).bit_length()  # bits on top, or the noise is lost in the sum
+
+        def value(level: int) -> Interval:
+            if j == 0:  # a fixed stopper
+                return Interval.exact(exact, 64 * level + 32 + whole)
+            noise_value = law(block.race(j, level))
+            return Interval.exact(exact, noise_value.precision + whole) + noise_value
+
+        return Runner(value, block if item is None else None, STOP if item is None else item)
+
+    return runner_of
 
 
 def race_afresh(

@@ -124,6 +124,8 @@ static dptk_block blocks[CAPACITY];
 static dptk_runner runners[CAPACITY];
 static dptk_mark marks[2 * CAPACITY], gone[2 * CAPACITY];
 static uint32_t positions[MOST];
+static int64_t sort[4 * CAPACITY];
+static uint64_t seen[MOST / 64 + 1];
 
 static void races(void)
 {
@@ -134,6 +136,8 @@ static void races(void)
                                  .position = positions,
                                  .mark = marks,
                                  .gone = gone,
+                                 .sort = sort,
+                                 .seen = seen,
                                  .capacity = CAPACITY};
     for (int noise = DPTK_GUMBEL; noise <= DPTK_UNIFORM; noise++) {
         for (size_t c = 0; c < 60; c++) {
@@ -171,6 +175,9 @@ static void races(void)
             dptk_tape_init(&rng, words, WORDS);
             status = dptk_race(&rng, &field, k, scale, noise, 1.0, &scratch, item, NULL, &picked);
             print("race", noise, c, status, hash(picked, item, 8 * picked));
+            dptk_tape_init(&rng, words, WORDS);
+            status = dptk_sweep(&rng, &field, k, scale, noise, 1.0, -2.0, &scratch, item);
+            print("sweep", noise, c, status, hash(k, item, 8 * k));
         }
     }
 }
