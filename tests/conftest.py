@@ -21,6 +21,12 @@ def data_dir() -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def wide(request) -> bool:
+    """Whether the widest grids run (`make test-full`): tests of many cases then try them all."""
+    return request.config.getoption("markexpr") != "not full"
+
+
 LEVELS = range(_core.simd_best() + 1)
 
 

@@ -295,7 +295,7 @@ def test_infinite_dates_and_nat_are_nulls(door, tmp_path):
 
 @pytest.mark.parametrize("door", ALL_DOORS)
 @settings(
-    max_examples=5,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

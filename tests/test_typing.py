@@ -18,7 +18,10 @@ ROOT = Path(dptopk.__file__).parents[1]
 IN_PLACE = [] if ROOT.name == "site-packages" else [str(ROOT)]
 FILES = ("good.py", "bad.py")
 CACHE = Path(__file__).parents[1] / ".mypy_cache" / "typing"
-pytestmark = pytest.mark.xdist_group("typing")  # they share mypy's cache
+pytestmark = [
+    pytest.mark.full,  # mypy alone takes half a minute
+    pytest.mark.xdist_group("typing"),  # they share mypy's cache
+]
 
 
 def marked(name):

@@ -411,10 +411,10 @@ def test_tape_twin():
 # ---- the registry
 
 
-# Their exact checks alone take 8 to 15 seconds each: they too run with the widest grids.
+# Their exact checks alone take 4 to 25 seconds each: they too run with the widest grids.
 HEAVY = (
-    "limited_domain_laplace", "noisy_counts", "oneshot", "permute_and_flip", "restricted",
-    "sparse_vector", "top_stable",
+    "limited_domain_laplace", "noisy_counts", "noisy_max", "oneshot", "permute_and_flip", "ranking",
+    "restricted", "session", "sparse_vector", "top_stable", "truncated", "weighted",
 )  # fmt: skip
 
 
