@@ -79,11 +79,11 @@ def test_kernel_equals_reference_on_the_same_tape(expected, factor, monkeypatch)
 
 @pytest.mark.parametrize("what", ["threshold_scale", "query_scale"])
 def test_a_broken_twin_disagrees(expected, what):
-    """The comparison can fail: one scale 1% off is seen within these tapes."""
+    """The comparison can fail: one scale 5% off is seen within these tapes."""
     wrong = 0
     for seed, right in enumerate(expected):
         queries, case = random_case(seed)
-        case[what] *= 1.01
+        case[what] *= 1.05
         bits, _ = threshold_tests(queries, rng=TapeRng(words(seed)), **case)
         wrong += tuple(bits.tolist()) != right
     assert wrong
