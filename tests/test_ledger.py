@@ -73,7 +73,7 @@ def test_a_budget_lasts_and_its_numbers_are_exact(path):
     with dp.Ledger(str(path)) as ledger:
         assert ledger.names() == ["ann", "bob"]
         budget = ledger.budget("ann")
-        assert budget == ("ann", Terms.of(**terms), (7, 3))
+        assert budget[:3] == ("ann", Terms.of(**terms), (7, 3))
         assert dp.Session.bound(ledger, "ann").terms == dp.Session(**terms).terms
         assert ledger.history("ann") == []
 

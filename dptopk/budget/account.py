@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Protocol
 
+from dptopk.accounting.prices import price as price_of
 from dptopk.budget.book import Book, Price, Released
 from dptopk.budget.lines import Amounts
 from dptopk.budget.record import check_labels
@@ -20,6 +21,8 @@ __all__ = ["Account", "LedgerAccount", "ProcessAccount", "check", "remaining_in"
 
 class Account(Protocol):
     """Where a session's budget is kept: in the process, or in a `Ledger`."""
+
+    periods: int
 
     def remaining(self) -> Remaining:
         """Return what is left, less what calls under way have reserved."""
@@ -41,6 +44,8 @@ class Account(Protocol):
 
 class ProcessAccount(Account):
     """A budget that ends with its process."""
+
+    periods = 1
 
     def __init__(self, terms: Terms):
         self._lock = threading.Lock()
@@ -99,10 +104,23 @@ def check(left: Remaining, outcomes: int, calls: int) -> None:
 
 
 class LedgerAccount(Account):
-    """A budget of a ledger, as a session spends it."""
+    """A budget of a ledger, as a session spends it.
 
-    def __init__(self, book: Book, name: str):
+    Under a cap each outcome costs it the rho of a bounded-range step, and each call the
+    delta of its threshold.
+    """
+
+    def __init__(self, book: Book, name: str, terms: Terms, capped: bool):
         self._book, self._name = book, name
+        self._above: Amounts = {}
+        if capped:
+            step = price_of(Fraction(terms.epsilon_step), "bounded_range")
+            self._above = {"rho": step, "delta": Fraction(terms.delta_threshold)}
+
+    @property
+    def periods(self) -> int:  # type: ignore[override]
+        """How many periods there have been."""
+        return self._book.state(self._name).periods
 
     def check_labels(self, h: Histogram | Histograms) -> None:
         """Refuse labels that can't be recorded."""
@@ -128,7 +146,9 @@ class LedgerAccount(Account):
         self._book.settle(self._name, ticket, self._price(outcomes, calls), released)
 
     def _price(self, outcomes: int, calls: int) -> Price:
-        return Price({"outcomes": Fraction(outcomes), "calls": Fraction(calls)}, {})
+        amounts = {"outcomes": Fraction(outcomes), "calls": Fraction(calls)}
+        times = {"rho": outcomes, "delta": calls}
+        return Price(amounts, {unit: times[unit] * each for unit, each in self._above.items()})
 
 
 def remaining_in(left: Amounts) -> Remaining:

@@ -26,6 +26,7 @@ from dptopk.budget.lines import (
     line_after,
     minus,
     plus,
+    renewed_id,
     state_in,
     text_of,
 )
@@ -144,8 +145,11 @@ class Book:
     ) -> int | Released:
         """Charge what a call may cost, or return what was released for the same request.
 
-        `check` raises BudgetError if this is not left, in the budget or in its cap.
+        `check` raises BudgetError if this is not left in the budget; the cap has a check
+        of its own.
         """
+        from dptopk.budget.filter_account import check as check_above
+
         about = self.created(name)
         cap = about["cap"]
 
@@ -166,14 +170,17 @@ class Book:
             lines: list[Line] = []
             if cap is not None:
                 above = reader.state(cap)
-                check(above.left, price.above)
+                check_above(above.left, price.above, f"the cap {cap!r}")
                 lines.append(
                     line_after(
                         cap, above, "charge", minus(above.left, price.above),
                         amounts=price.above, below=[key(name), state.seq + 1], **notes,
                     )
                 )  # fmt: skip
-                more |= {"cap": [key(cap), above.seq + 1], "above": price.above}
+                more |= {
+                    "cap": [key(cap), above.seq + 1, above.periods],
+                    "above": price.above,
+                }
             line = line_after(
                 name, state, "charge", minus(state.left, price.amounts),
                 request_id=request_id, amounts=price.amounts, **more,
@@ -208,6 +215,8 @@ class Book:
             if cap is not None:
                 above = reader.state(cap)
                 theirs = minus(amounts_in(charged["above"]), taken.above)
+                if charged["cap"][2] != above.periods:
+                    theirs = dict.fromkeys(theirs, Fraction(0))
                 lines.append(
                     line_after(
                         cap, above, "release", plus(above.left, theirs), back=theirs,
@@ -217,6 +226,18 @@ class Book:
             return None, lines
 
         self.writing([name] if cap is None else [name, cap], make)
+
+    def renew(self, name: str, period: str) -> None:
+        """Begin a new period, with the whole budget; the same period begins once."""
+
+        def make(reader: Reader) -> tuple[None, list[Line]]:
+            state = reader.state(name)
+            if reader.log.find(key(name), renewed_id(period)):
+                raise LedgerConflictError(f"{name!r} was renewed for {period!r} before")
+            total = amounts_in(reader.created(name)["left"])
+            return None, [line_after(name, state, "renew", total, renewed=period)]
+
+        self.writing([name], make)
 
     def close(self) -> None:
         """Close the store."""

@@ -20,19 +20,21 @@ uses the largest double that is not above that decimal.
 
 from __future__ import annotations
 
-import os
-import threading
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Literal
 
-from dptopk._validate import choice, integer, positive
+from dptopk._validate import boolean, choice, integer, positive, probability
 from dptopk.accounting.inverse import step_of_rho
 from dptopk.accounting.prices import price as price_of
-from dptopk.budget.exact import Exact, exact, told_apart
+from dptopk.budget.batch import FILTER_CALLS, Batch, FilterQuote, run_all
+from dptopk.budget.calls import steps_in
+from dptopk.budget.exact import Exact, exact
+from dptopk.budget.filter_account import FilterAccount, ProcessFilterAccount, amounts_of
 from dptopk.budget.filter_calls import FilterCalls
-from dptopk.budget.total import Left, Total
-from dptopk.errors import BudgetError
-from dptopk.mechanisms._plan import Steps
+from dptopk.budget.lines import short_enough
+from dptopk.budget.periods import at_cost_of, over_periods
+from dptopk.budget.total import Left, Total, left_of
 from dptopk.mechanisms.weighted import Call
 from dptopk.release import Cost
 from dptopk.rng import Rng, check_rng
@@ -68,6 +70,7 @@ class Filter(FilterCalls):
 
     See Also
     --------
+    bound : a filter whose budget is kept in a `Ledger`.
     dptopk.Session : one epsilon for all steps, which affords more of them.
 
     Notes
@@ -102,24 +105,65 @@ class Filter(FilterCalls):
         delta_split: float | Exact = 0.5,
     ):
         total = Total.of(epsilon=epsilon, rho=rho, delta=delta, delta_split=delta_split)
+        self._open(total, ProcessFilterAccount(total))
+
+    def _open(self, total: Total, account: FilterAccount) -> Filter:
         self.epsilon, self.delta, self.rho = total.epsilon, total.delta, total.rho
-        self._pure, self._left, self._left_delta = total.pure, total.amount, total.thresholds
-        self._thresholds = total.thresholds
-        self._lock, self._pid = threading.Lock(), os.getpid()
+        self._pure, self._account = total.pure, account
         self._cost = total.cost("all calls under a filter")
         self._cost_of_call = total.cost("charged to a filter, whose calls cost this all together")
+        return self
+
+    @classmethod
+    def bound(cls, ledger: Any, name: str) -> Filter:
+        """Open the filter of a budget in a ledger; its total comes from there.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            Where the budget is kept; `Ledger.create_filter` makes one.
+        name : str
+            Its name.
+
+        Returns
+        -------
+        Filter
+            What it spends is spent for all filters of that budget, in any thread,
+            process or run.
+
+        Raises
+        ------
+        UnknownBudgetError
+            If there is no such budget.
+        LedgerConflictError
+            If it is that of a session.
+        LedgerUnavailableError
+            If the ledger can't be read.
+
+        Examples
+        --------
+        >>> import dptopk as dp, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with dp.Ledger(f"{folder.name}/budgets.sqlite") as ledger:
+        ...     ledger.create_filter("ann", rho=0.1, delta=1e-6)
+        ...     budget = dp.Filter.bound(ledger, "ann")
+        ...     release = budget.joint([3, 900, 700, 5], k=2, epsilon_step=0.5, request_id="one")
+        ...     budget.joint([3, 900, 700, 5], k=2, epsilon_step=0.5, request_id="one") == release
+        True
+        >>> folder.cleanup()
+        """
+        total, account = ledger.filter_account(name)
+        return cls.__new__(cls)._open(total, account)
 
     @property
     def cost(self) -> Cost:
-        """All calls together, spent or not: the guarantee."""
-        return self._cost
+        """All calls together, spent or not: the guarantee. Of all periods, if there are more."""
+        return over_periods(self._cost, self._account.periods)
 
     @property
     def remaining(self) -> Left:
         """What is left; what calls under way may cost is not."""
-        with self._lock:
-            left, delta = down(self._left), down(self._left_delta)
-        return Left(left, 0.0, delta) if self._pure else Left(0.0, left, delta)
+        return left_of(self._pure, *self._account.left())
 
     def epsilon_step(self, k: int) -> float:
         """Return the largest epsilon_step that k outcomes can have out of what is left.
@@ -134,8 +178,7 @@ class Filter(FilterCalls):
         float
             Rounded down; 0 if nothing is left.
         """
-        with self._lock:
-            each = self._left / integer("k", k)
+        each = self._account.left()[0] / integer("k", k)
         if down(each) == 0.0:
             return 0.0
         step = down(each) if self._pure else step_of_rho(each, 1)
@@ -146,16 +189,22 @@ class Filter(FilterCalls):
     def charge(
         self,
         epsilon: float | Exact | None = None,
+        delta: float | Exact = 0.0,
         *,
         rho: float | Exact | None = None,
         law: Literal["any", "laplace", "bounded_range"] = "any",
+        bounded_range: bool = False,
+        request_id: str | None = None,
     ) -> float:
         """Pay for a mechanism that you are about to run yourself.
 
         Parameters
         ----------
         epsilon : float, Decimal or Fraction
-            The epsilon of a mechanism of pure DP.
+            The epsilon of a mechanism that is (epsilon, delta)-DP.
+        delta : float, Decimal or Fraction, default 0
+            Its delta, which comes off the filter's part for thresholds
+            (docs/proofs/weighted.md, 16).
         rho : float, Decimal or Fraction
             In place of `epsilon`: the rho of one of zero-concentrated DP, such as
             Gaussian noise; for filters that count in rho.
@@ -164,18 +213,27 @@ class Filter(FilterCalls):
             "laplace", real Laplace noise of scale (L1 sensitivity) / epsilon on
             what is released (not the discrete noise of counts, nor a pick
             by Laplace noise); "bounded_range", an exponential mechanism.
+        bounded_range : bool, default False
+            The same as ``law="bounded_range"``.
+        request_id : str, optional
+            For a filter bound to a ledger: the same id is not charged twice. As what the
+            mechanism returned is not recorded, it is then a LedgerConflictError.
 
         Returns
         -------
         float
-            What to run it with: the largest double not above what was given.
+            What to run it with: the largest double not above the epsilon, or rho, given.
 
         Raises
         ------
         TypeError, ValueError
-            If `epsilon` or `rho` is not a finite number > 0, or is not the filter's.
+            If an argument is of the wrong kind or out of range, or is not one of such a filter.
         BudgetError
             If that is more than is left; nothing is charged.
+        LedgerConflictError
+            If `request_id` was charged before.
+        LedgerUnavailableError
+            If the ledger can't be read or written: count it as charged, run nothing.
 
         Examples
         --------
@@ -189,76 +247,147 @@ class Filter(FilterCalls):
         if (epsilon is None) == (rho is None):
             raise TypeError("give either epsilon or rho, not both")
         law = choice("law", law, ("any", "laplace", "bounded_range"))
-        if epsilon is None:
+        if boolean("bounded_range", bounded_range):
+            if law == "laplace":
+                raise ValueError("give either law or bounded_range, not both")
+            law = "bounded_range"
+        probability("delta", delta, zero=True)
+        failure = exact(delta)
+        if failure:
+            self._check_threshold("a delta")
+            if rho is not None or law != "any":
+                raise ValueError("delta goes with epsilon alone, of any law")
+        if rho is not None:
             positive("rho", rho)
             if self._pure:
                 raise ValueError("rho needs a filter that counts in rho")
-            self._reserve(exact(rho), Fraction(0))
-            return down(exact(rho))
-        positive("epsilon", epsilon)
-        step = exact(epsilon)
-        self._reserve(step if self._pure else price_of(step, law), Fraction(0))
-        return down(step)
+            given = price = exact(rho)
+            call = {"mechanism": "charge", "rho": str(given)}
+        else:
+            positive("epsilon", epsilon)
+            given = exact(epsilon)
+            price = given if self._pure else price_of(given, law)
+            call = {"mechanism": "charge", "epsilon": str(given), "law": law}
+        call["delta"] = str(failure)
+        if request_id is not None:
+            self._account.recorded(short_enough("request_id", request_id), call)
+        self._account.reserve(price, failure, call, request_id, paid=True)
+        return down(given)
+
+    def price(self, calls: Iterable[tuple[str, Any, Mapping[str, Any]]]) -> Batch:
+        """Return what a batch of planned calls may cost at most; nothing is charged or drawn.
+
+        Parameters
+        ----------
+        calls : iterable of (mechanism, counts, options)
+            Each a call of this filter, by its name.
+
+        Returns
+        -------
+        Batch
+            The amounts of all calls together, exactly, and whether so much is left.
+
+        Raises
+        ------
+        TypeError, ValueError
+            What a call would raise before its charge.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> budget = dp.Filter(epsilon=1.0)
+        >>> one = ("peel", [3, 900, 700, 5], {"k": 2, "epsilon_step": 0.2})
+        >>> budget.price([one, one])
+        Batch(amounts={'epsilon': Fraction(4, 5), 'delta': Fraction(0, 1)}, fits=True)
+        """
+        quote = FilterQuote(self._account)
+        twin = self.__class__.__new__(self.__class__)
+        twin.__dict__.update(self.__dict__, _account=quote)
+        run_all(twin, calls, FILTER_CALLS)
+        amounts = amounts_of(self._pure, *quote.asked)
+        left = amounts_of(self._pure, *self._account.left())
+        return Batch(amounts, all(amounts[unit] <= left[unit] for unit in left))
 
     def _price(self, step: Fraction) -> Fraction:
         """Return what a bounded-range step costs."""
         return step if self._pure else price_of(step, "bounded_range")
 
     def _run(
-        self, steps: Steps, epsilon_step: float | Exact, delta: Fraction, rng: Rng | None
+        self,
+        call: dict[str, Any],
+        counts: Any,
+        epsilon_step: float | Exact,
+        delta: Fraction,
+        rng: Rng | None,
+        request_id: str | None,
     ) -> Any:
         """Check, charge, draw, give back: in this order."""
+        steps = steps_in(call, counts)
         positive("epsilon_step", epsilon_step)
         step = exact(epsilon_step)
+        call |= {"epsilon_step": str(step)}
         if steps.thresholds:
             self._check_threshold()
+            call["delta_threshold"] = str(delta)
+        self._account.check_labels(steps.histogram)
+        earlier = self._earlier(call, request_id)
+        if earlier is not None:
+            return earlier
         plan = steps.at(down(step), down(delta), self._cost_of_call)
         check_rng(rng)
         each = self._price(step)
-        self._reserve(steps.most * each, steps.thresholds * delta)
-        released = plan.draw(rng)
-        with self._lock:
-            self._left += (steps.most - steps.taken(released)) * each
+        failure = steps.thresholds * delta
+        ticket = self._account.reserve(steps.most * each, failure, call, request_id)
+        if not isinstance(ticket, int):
+            return ticket
+        released = self._of_all_periods(plan.draw(rng))
+        self._account.settle(ticket, steps.taken(released) * each, failure, released)
         return released
 
-    def _run_weighted(self, call: Call, price: Fraction, delta: Fraction, rng: Rng | None) -> Any:
+    def _run_weighted(
+        self,
+        call: dict[str, Any],
+        of: Call,
+        price: Fraction,
+        delta: Fraction,
+        rng: Rng | None,
+        request_id: str | None,
+    ) -> Any:
         """Check, charge, draw: in this order."""
-        if self._pure and call.norm == "l2":
+        if self._pure and of.norm == "l2":
             raise ValueError("Gaussian noise needs a filter that counts in rho")
         mass = None
-        if not call.histogram.known_domain:
+        if not of.histogram.known_domain:
             self._check_threshold()
             # Several thresholds add up in an exponent: docs/proofs/weighted.md.
-            mass = delta * (1 - self._thresholds / 2)
-        plan = call.at_price(price, mass, self._cost_of_call)
+            mass = delta * (1 - self._account.thresholds / 2)
+        self._account.check_labels(of.histogram)
+        earlier = self._earlier(call, request_id)
+        if earlier is not None:
+            return earlier
+        plan = of.at_price(price, mass, self._cost_of_call)
         check_rng(rng)
-        laplace = call.norm == "l1" and not self._pure
-        self._reserve(price_of(price, "laplace") if laplace else price, delta)
-        return plan.draw(rng)
+        laplace = of.norm == "l1" and not self._pure
+        cost = price_of(price, "laplace") if laplace else price
+        ticket = self._account.reserve(cost, delta, call, request_id)
+        if not isinstance(ticket, int):
+            return ticket
+        released = self._of_all_periods(plan.draw(rng))
+        self._account.settle(ticket, cost, delta, released)
+        return released
 
-    def _check_threshold(self) -> None:
+    def _earlier(self, call: dict[str, Any], request_id: str | None) -> Any:
+        if request_id is None:
+            return None
+        return self._account.recorded(short_enough("request_id", request_id), call)
+
+    def _of_all_periods(self, released: Any) -> Any:
+        """Let what was released say what all periods cost together, if there are more."""
+        return at_cost_of(released, self._cost_of_call, self._account.periods)
+
+    def _check_threshold(self, what: str = "a noisy threshold") -> None:
         if self.delta == 0.0:
-            raise ValueError("a noisy threshold needs a filter with delta > 0")
-
-    def _reserve(self, price: Fraction, delta: Fraction) -> None:
-        if os.getpid() != self._pid:
-            raise BudgetError(
-                "this filter was opened before a fork: each process would spend the whole of it"
-            )
-        with self._lock:
-            if price > self._left:
-                unit = "epsilon" if self._pure else "rho"
-                asked, left = told_apart(price, self._left)
-                raise BudgetError(
-                    f"the call may cost {unit} = {asked}, and {left} is left in this filter"
-                )
-            if delta > self._left_delta:
-                asked, left = told_apart(delta, self._left_delta)
-                raise BudgetError(
-                    f"the call costs a delta of {asked}, and {left} is left in this filter"
-                )
-            self._left -= price
-            self._left_delta -= delta
+            raise ValueError(f"{what} needs a filter with delta > 0")
 
     def __repr__(self) -> str:
         left = self.remaining

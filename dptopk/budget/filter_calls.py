@@ -6,15 +6,11 @@ from fractions import Fraction
 from typing import Any, Literal, overload
 
 from dptopk._types import KBar
-from dptopk._validate import positive, probability
+from dptopk._validate import integer, positive, probability
+from dptopk.budget.calls import call_of
 from dptopk.budget.exact import Exact, exact
 from dptopk.histogram import Counts, Histogram, Histograms
-from dptopk.mechanisms._plan import Steps, method_for_groups
-from dptopk.mechanisms.canonical import steps_canonical
-from dptopk.mechanisms.joint import steps_joint
-from dptopk.mechanisms.limited_domain import steps_limited_domain
-from dptopk.mechanisms.noisy_max import steps_noisy_max
-from dptopk.mechanisms.peel import steps_peel
+from dptopk.mechanisms._plan import method_for_groups
 from dptopk.mechanisms.weighted import Call, call_weighted
 from dptopk.release import Release
 from dptopk.releases import Releases
@@ -27,11 +23,25 @@ class FilterCalls:
     """What a filter can be asked for; `Filter` checks, charges and draws."""
 
     def _run(
-        self, steps: Steps, epsilon_step: float | Exact, delta: Fraction, rng: Rng | None
+        self,
+        call: dict[str, Any],
+        counts: Any,
+        epsilon_step: float | Exact,
+        delta: Fraction,
+        rng: Rng | None,
+        request_id: str | None,
     ) -> Any:
         raise NotImplementedError
 
-    def _run_weighted(self, call: Call, price: Fraction, delta: Fraction, rng: Rng | None) -> Any:
+    def _run_weighted(
+        self,
+        call: dict[str, Any],
+        of: Call,
+        price: Fraction,
+        delta: Fraction,
+        rng: Rng | None,
+        request_id: str | None,
+    ) -> Any:
         raise NotImplementedError
 
     @method_for_groups
@@ -45,6 +55,7 @@ class FilterCalls:
         k_bar: KBar = None,
         max_items_per_user: int | None = None,
         rng: Rng | None = None,
+        request_id: str | None = None,
     ) -> Release:
         """Pick up to k of the k_bar most frequent items, and pay for what comes back.
 
@@ -56,6 +67,9 @@ class FilterCalls:
             The epsilon of each step of this call.
         delta_threshold : float, Decimal or Fraction
             The delta of the threshold of this call.
+        request_id : str, optional
+            For a filter bound to a ledger, as in `dptopk.Session.limited_domain`: a
+            request that has been made before is neither drawn nor paid again.
 
         Returns
         -------
@@ -71,12 +85,14 @@ class FilterCalls:
             If the call might cost more than is left; nothing is charged or drawn.
         RandomnessError
             If there is no secure source of random bits; nothing is charged.
+        LedgerConflictError, LedgerUnavailableError
+            For a filter bound to a ledger, as in `dptopk.Session.limited_domain`.
         """
         probability("delta_threshold", delta_threshold, zero=False)
-        steps = steps_limited_domain(
-            counts, k=k, k_bar=k_bar, max_items_per_user=max_items_per_user
+        call = call_of(
+            "limited_domain", k=integer("k", k), k_bar=k_bar, max_items_per_user=max_items_per_user
         )
-        return self._run(steps, epsilon_step, exact(delta_threshold), rng)
+        return self._run(call, counts, epsilon_step, exact(delta_threshold), rng, request_id)
 
     @method_for_groups
     def peel(
@@ -88,6 +104,7 @@ class FilterCalls:
         sensitivity: float = 1.0,
         monotone: bool | None = None,
         rng: Rng | None = None,
+        request_id: str | None = None,
     ) -> Release:
         """Pick k items over the full domain.
 
@@ -97,6 +114,8 @@ class FilterCalls:
             As in `dptopk.peel`.
         epsilon_step : float, Decimal or Fraction
             The epsilon of each pick.
+        request_id : str, optional
+            As in `limited_domain`.
 
         Returns
         -------
@@ -110,8 +129,8 @@ class FilterCalls:
         UnknownDomainError
             If the items were read off the data.
         """
-        steps = steps_peel(counts, k=k, sensitivity=sensitivity, monotone=monotone)
-        return self._run(steps, epsilon_step, Fraction(0), rng)
+        call = call_of("peel", k=integer("k", k), sensitivity=sensitivity, monotone=monotone)
+        return self._run(call, counts, epsilon_step, Fraction(0), rng, request_id)
 
     @method_for_groups
     def joint(
@@ -124,6 +143,7 @@ class FilterCalls:
         sensitivity: float = 1.0,
         monotone: bool | None = None,
         rng: Rng | None = None,
+        request_id: str | None = None,
     ) -> Release:
         """Pick k items at once over the full domain: one bounded-range step, whatever k.
 
@@ -133,6 +153,8 @@ class FilterCalls:
             As in `dptopk.joint`.
         epsilon_step : float, Decimal or Fraction
             Its epsilon.
+        request_id : str, optional
+            As in `limited_domain`.
 
         Returns
         -------
@@ -146,8 +168,10 @@ class FilterCalls:
         UnknownDomainError
             If the items were read off the data.
         """
-        steps = steps_joint(counts, k=k, output=output, sensitivity=sensitivity, monotone=monotone)
-        return self._run(steps, epsilon_step, Fraction(0), rng)
+        call = call_of(
+            "joint", k=integer("k", k), output=output, sensitivity=sensitivity, monotone=monotone
+        )
+        return self._run(call, counts, epsilon_step, Fraction(0), rng, request_id)
 
     @method_for_groups
     def canonical(
@@ -159,6 +183,7 @@ class FilterCalls:
         sensitivity: float = 1.0,
         monotone: bool | None = None,
         rng: Rng | None = None,
+        request_id: str | None = None,
     ) -> Release:
         """Pick a set of k items over the full domain: one bounded-range step, whatever k.
 
@@ -168,6 +193,8 @@ class FilterCalls:
             As in `dptopk.canonical`.
         epsilon_step : float, Decimal or Fraction
             Its epsilon.
+        request_id : str, optional
+            As in `limited_domain`.
 
         Returns
         -------
@@ -181,8 +208,8 @@ class FilterCalls:
         UnknownDomainError
             If the items were read off the data.
         """
-        steps = steps_canonical(counts, k=k, sensitivity=sensitivity, monotone=monotone)
-        return self._run(steps, epsilon_step, Fraction(0), rng)
+        call = call_of("canonical", k=integer("k", k), sensitivity=sensitivity, monotone=monotone)
+        return self._run(call, counts, epsilon_step, Fraction(0), rng, request_id)
 
     @method_for_groups
     def noisy_max(
@@ -194,6 +221,7 @@ class FilterCalls:
         sensitivity: float = 1.0,
         monotone: bool | None = None,
         rng: Rng | None = None,
+        request_id: str | None = None,
     ) -> Release:
         """Pick the item with the largest or least noisy score: one bounded-range step.
 
@@ -205,6 +233,8 @@ class FilterCalls:
             As in `dptopk.noisy_max`.
         epsilon_step : float, Decimal or Fraction
             Its epsilon.
+        request_id : str, optional
+            As in `limited_domain`.
 
         Returns
         -------
@@ -218,8 +248,8 @@ class FilterCalls:
         UnknownDomainError
             If the items were read off the data.
         """
-        steps = steps_noisy_max(counts, largest=largest, sensitivity=sensitivity, monotone=monotone)
-        return self._run(steps, epsilon_step, Fraction(0), rng)
+        call = call_of("noisy_max", largest=largest, sensitivity=sensitivity, monotone=monotone)
+        return self._run(call, counts, epsilon_step, Fraction(0), rng, request_id)
 
     @overload
     def weighted(
@@ -234,6 +264,7 @@ class FilterCalls:
         max_items_per_user: int | None = None,
         release_weights: bool = False,
         rng: Rng | None = None,
+        request_id: str | None = None,
     ) -> Release: ...
 
     @overload
@@ -249,6 +280,7 @@ class FilterCalls:
         max_items_per_user: int | None = None,
         release_weights: bool = False,
         rng: Rng | None = None,
+        request_id: str | None = None,
     ) -> Releases: ...
 
     def weighted(
@@ -263,6 +295,7 @@ class FilterCalls:
         max_items_per_user: int | None = None,
         release_weights: bool = False,
         rng: Rng | None = None,
+        request_id: str | None = None,
     ) -> Release | Releases:
         """Pick the items of most weight, where people with many items count less for each.
 
@@ -278,6 +311,8 @@ class FilterCalls:
             in rho charges less for it than for any pure DP.
         delta_threshold : float, Decimal or Fraction
             Of an unknown domain: the delta of the threshold.
+        request_id : str, optional
+            As in `limited_domain`.
 
         Returns
         -------
@@ -304,19 +339,28 @@ class FilterCalls:
         >>> budget.weighted(h, rho=0.005, delta_threshold=1e-7).labels
         ('tea', 'jam')
         """
-        call = call_weighted(
+        of = call_weighted(
             h,
             k=k,
             min_users=min_users,
             max_items_per_user=max_items_per_user,
             release_weights=release_weights,
         )
-        name, price = ("rho", rho) if call.norm == "l2" else ("epsilon", epsilon)
+        name, price = ("rho", rho) if of.norm == "l2" else ("epsilon", epsilon)
         if price is None or (rho is not None and epsilon is not None):
-            raise TypeError(f"norm {call.norm!r} takes {name}, and no other price")
+            raise TypeError(f"norm {of.norm!r} takes {name}, and no other price")
         positive(name, price)
-        known = call.histogram.known_domain
+        known = of.histogram.known_domain
         probability("delta_threshold", delta_threshold, zero=known)
         if known and delta_threshold:
             raise ValueError("a known domain has no threshold: leave delta_threshold out")
-        return self._run_weighted(call, exact(price), exact(delta_threshold), rng)
+        call = {
+            "mechanism": "weighted",
+            "k": of.k,
+            "min_users": of.min_users,
+            "max_items_per_user": max_items_per_user and int(max_items_per_user),
+            "release_weights": of.release_weights,
+            name: str(exact(price)),
+            "delta_threshold": str(exact(delta_threshold)),
+        }
+        return self._run_weighted(call, of, exact(price), exact(delta_threshold), rng, request_id)

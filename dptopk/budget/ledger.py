@@ -18,22 +18,28 @@ cost, and nothing else of the data.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from dptopk._validate import nonnegative
 from dptopk.budget.account import LedgerAccount, remaining_in
+from dptopk.budget.audit import exported
 from dptopk.budget.book import Book, Reader
-from dptopk.budget.lines import amounts_in, fields_of, key, line_after, short_enough, text_of
+from dptopk.budget.exact import Exact
+from dptopk.budget.filter_account import LedgerFilterAccount, amounts_of, check_cap
+from dptopk.budget.lines import Amounts, amounts_in, fields_of, line_after, short_enough, text_of
+from dptopk.budget.lines import key as _key
+from dptopk.budget.periods import over_periods
 from dptopk.budget.postgres import PostgresStore, is_address
 from dptopk.budget.record import decode
 from dptopk.budget.sqlite import SqliteStore
 from dptopk.budget.store import Line, Store
 from dptopk.budget.terms import Remaining, Terms
+from dptopk.budget.total import Left, Total, left_of
 from dptopk.errors import LedgerConflictError
-from dptopk.release import Release
+from dptopk.release import Cost, Release
 from dptopk.releases import Releases
 
 __all__ = ["Budget", "Entry", "Ledger"]
@@ -48,15 +54,30 @@ class Budget(NamedTuple):
     ----------
     name : str
         Its name.
-    terms : Terms
-        What its sessions are opened with.
-    remaining : Remaining
-        What is left.
+    terms : Terms or Total
+        What its sessions, or filters, are opened with.
+    remaining : Remaining or Left
+        What is left; of a filter, `Left`.
+    dataset : str or None
+        The data set that it is for, if its owner named one.
+    cap : str or None
+        The budget above it, if there is one.
+    periods : int
+        How many periods there have been: 1 if it was never renewed.
+    period : str or None
+        The name of this one; the first has none.
+    total : Cost
+        What all periods cost together, spent or not.
     """
 
     name: str
-    terms: Terms
-    remaining: Remaining
+    terms: Terms | Total
+    remaining: Remaining | Left
+    dataset: str | None
+    cap: str | None
+    periods: int
+    period: str | None
+    total: Cost
 
 
 class Entry(NamedTuple):
@@ -82,6 +103,13 @@ class Entry(NamedTuple):
         The data set that the budget is for, if its owner named one.
     library : str
         The version of dptopk that charged it.
+    paid : bool
+        Whether it was for a mechanism that the caller ran (`Filter.charge`): there is no
+        release.
+    below : str or None
+        Of a cap: the budget whose call it was, which has the release.
+    settled : bool
+        Whether it is known what it came to.
     """
 
     at: str
@@ -93,6 +121,9 @@ class Entry(NamedTuple):
     amounts: dict[str, Fraction] = {}  # noqa: RUF012
     dataset: str | None = None
     library: str = ""
+    paid: bool = False
+    below: str | None = None
+    settled: bool = False
 
     def released(self, fields: Mapping[str, Any], body: str | None) -> Entry:
         """Return the same with what was released."""
@@ -103,6 +134,7 @@ class Entry(NamedTuple):
             outcomes=int(left.get("outcomes", 0)),
             amounts=left,
             release=None if body is None else decode(body),
+            settled=True,
         )
 
 
@@ -177,13 +209,21 @@ class Ledger:
         self._store = _opened(path, nonnegative("timeout", timeout), schema)
         self._book = Book(self._store)
 
-    def create(self, name: str, **terms: Any) -> None:
-        """Make a budget.
+    def create(
+        self, name: str, *, dataset: str | None = None, cap: str | None = None, **terms: Any
+    ) -> None:
+        """Make a budget for a `Session`.
 
         Parameters
         ----------
         name : str
             A new name.
+        dataset : str, optional
+            The data set that it is for: it stands in each line of the record.
+        cap : str, optional
+            The name of a filter's budget that counts in rho, from which all budgets under
+            it are charged too. Each outcome costs it the rho of a step, each call the delta
+            of its threshold. All that they release together then has the cap's guarantee.
         **terms
             k_star, calls, epsilon, delta, method, accounting, delta_split: as in
             `Session`. They are fixed, and so is the epsilon of a step that
@@ -194,28 +234,127 @@ class Ledger:
         TypeError, ValueError
             If an argument is of the wrong kind or out of range.
         LedgerConflictError
-            If there is a budget of that name.
+            If there is a budget of that name, or the cap can't be one.
+        UnknownBudgetError
+            If there is no such cap.
         LedgerUnavailableError
             If the file can't be written.
         """
-        if not short_enough("name", name):
-            raise ValueError("name must not be empty")
+        _check_name("name", name)
         fixed = Terms.of(**terms)
         total = {"outcomes": Fraction(fixed.k_star), "calls": Fraction(fixed.calls)}
-        about: dict[str, Any] = {
-            "what": "session",
-            "terms": _texts(fixed),
-            "accounting": f"session: {fixed.method}, {fixed.accounting}",
-            "dataset": None,
-            "cap": None,
-        }
+        accounting = f"session: {fixed.method}, {fixed.accounting}"
+        self._create(name, total, "session", _texts(fixed), accounting, False, dataset, cap)
+
+    def create_filter(
+        self,
+        name: str,
+        *,
+        epsilon: float | Exact | None = None,
+        rho: float | Exact | None = None,
+        delta: float | Exact = 0.0,
+        delta_split: float | Exact = 0.5,
+        dataset: str | None = None,
+        cap: str | None = None,
+    ) -> None:
+        """Make a budget for a `Filter`, or one that is the cap of others.
+
+        Parameters
+        ----------
+        name, dataset
+            As in `create`.
+        epsilon, rho, delta, delta_split
+            As in `Filter`. They are fixed.
+        cap : str, optional
+            The name of another filter's budget that counts in the same unit, from which all
+            budgets under it are charged too.
+
+        Raises
+        ------
+        TypeError, ValueError, LedgerConflictError, UnknownBudgetError, LedgerUnavailableError
+            As in `create`.
+
+        Examples
+        --------
+        >>> import dptopk as dp, tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> with dp.Ledger(f"{folder.name}/budgets.sqlite") as ledger:
+        ...     ledger.create_filter("sales", epsilon=2.0, delta=1e-6)
+        ...     for name in ("ann", "bob"):
+        ...         ledger.create(name, k_star=20, calls=5, epsilon=1.0, delta=1e-7, cap="sales")
+        ...     session = dp.Session.bound(ledger, "ann")
+        ...     release = session.limited_domain([9000, 8000, 40], k=2)
+        ...     cap = ledger.budget("sales")
+        ...     cap.remaining.rho < cap.terms.rho
+        True
+        >>> folder.cleanup()
+        """
+        _check_name("name", name)
+        total = Total.of(epsilon=epsilon, rho=rho, delta=delta, delta_split=delta_split)
+        amounts = amounts_of(total.pure, total.amount, total.thresholds)
+        accounting = f"filter: {'pure DP' if total.pure else 'zCDP'}"
+        self._create(name, amounts, "filter", total.texts(), accounting, total.pure, dataset, cap)
+
+    def _create(
+        self,
+        name: str,
+        total: Amounts,
+        what: str,
+        terms: dict[str, Any],
+        accounting: str,
+        pure: bool,
+        dataset: str | None,
+        cap: str | None,
+    ) -> None:
+        for option, value in (("dataset", dataset), ("cap", cap)):
+            if value is not None:
+                _check_name(option, value)
 
         def make(reader: Reader) -> tuple[None, list[Line]]:
-            if reader.log.last(key(name)) is not None:
+            if reader.log.last(_key(name)) is not None:
                 raise LedgerConflictError(f"there is a budget named {name!r} already")
-            return None, [line_after(name, None, "create", total, **about)]
+            if cap is not None:
+                above = reader.created(cap)
+                if above["what"] != "filter" or above["cap"] is not None:
+                    raise LedgerConflictError(
+                        f"{cap!r} can't be a cap: it is not the budget of a filter, or has a cap"
+                    )
+                check_cap(Total.of_texts(above["terms"]), pure)
+            about: dict[str, Any] = {"what": what, "terms": terms, "accounting": accounting}
+            line = line_after(name, None, "create", total, **about, dataset=dataset, cap=cap)
+            return None, [line]
 
         self._book.writing([name], make)
+
+    def renew(self, name: str, period: str) -> None:
+        """Begin a new period of a budget, with the whole of it; its owner says when.
+
+        What was left of the period before is gone, and what calls under way do not take of
+        it. The costs of all periods add up: `Budget.total`, and the cost that sessions,
+        filters and their further releases name, are those of all periods together. A cap
+        above the budget is not renewed with it.
+
+        Parameters
+        ----------
+        name : str
+            A budget.
+        period : str
+            The name of the period, such as "2026-12": each begins once.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is no text, or empty or too long.
+        UnknownBudgetError
+            If there is no such budget.
+        LedgerConflictError
+            If that period began before.
+        LedgerUnavailableError
+            If the file can't be written.
+        """
+        _check_name("name", name)
+        _check_name("period", period)
+        self._book.renew(name, period)
 
     def names(self) -> list[str]:
         """Return the names of all budgets, in order."""
@@ -244,7 +383,19 @@ class Ledger:
         """
         state = self._book.checked(name).state
         assert state is not None
-        return Budget(name, self._terms(name), remaining_in(state.left))
+        about, terms = self._book.created(name), self._terms(name)
+        if isinstance(terms, Total):
+            price, delta = (
+                state.left[unit] for unit in ("epsilon" if terms.pure else "rho", "delta")
+            )
+            left: Remaining | Left = left_of(terms.pure, price, delta)
+            cost = terms.cost("all calls under a filter")
+        else:
+            left, cost = remaining_in(state.left), terms.cost
+        return Budget(
+            name, terms, left, about["dataset"], about["cap"], state.periods, state.period,
+            over_periods(cost, state.periods),
+        )  # fmt: skip
 
     def history(self, name: str) -> list[Entry]:
         """Return the record of a budget, oldest first.
@@ -265,7 +416,7 @@ class Ledger:
         """
         with self._book.reading() as reader:
             reader.state(name)
-            lines = reader.log.lines(key(name))
+            lines = reader.log.lines(_key(name))
         entries: dict[int, Entry] = {}
         for line in lines:
             fields = fields_of(line)
@@ -275,12 +426,85 @@ class Ledger:
                 entries[fields["of"]] = entries[fields["of"]].released(fields, line.body)
         return list(entries.values())
 
+    def lost(self, name: str) -> list[Entry]:
+        """Return the calls that were charged and have no release: under way, or lost.
+
+        Which of the two a record can't tell: those of processes that are gone are lost, and
+        stay charged.
+
+        Parameters
+        ----------
+        name : str
+            A budget.
+
+        Returns
+        -------
+        list of Entry
+            Without what was charged for mechanisms of others (`Filter.charge`).
+
+        Raises
+        ------
+        UnknownBudgetError
+            If there is none.
+        """
+        return [entry for entry in self.history(name) if not entry.settled]
+
+    def export(
+        self, names: Iterable[str] | None = None, *, key: bytes | None = None, bodies: bool = True
+    ) -> Iterator[str]:
+        """Return the record as lines of JSON, for audits; `verify_export` checks them.
+
+        Parameters
+        ----------
+        names : iterable of str, optional
+            Of these budgets; of all by default, caps included.
+        key : bytes, optional
+            Signs the export: the last line has its HMAC-SHA256.
+        bodies : bool, default True
+            Whether what was released is part of it. Its hash always is.
+
+        Yields
+        ------
+        str
+            A line of JSON, without its end.
+
+        Raises
+        ------
+        UnknownBudgetError
+            If there is no such budget.
+        LedgerError
+            If the record is not sound.
+        """
+        wanted = self.names() if names is None else list(names)
+        for name in wanted:
+            self._book.checked(name)
+        with self._book.reading() as reader:
+            logs = [reader.log.lines(_key(name)) for name in wanted]
+        yield from exported(logs, key=key, bodies=bodies)
+
     def account(self, name: str) -> tuple[Terms, LedgerAccount]:
         """Return what `Session.bound` needs of a budget."""
-        return self._terms(name), LedgerAccount(self._book, name)
+        terms = self._terms(name)
+        if isinstance(terms, Total):
+            raise LedgerConflictError(f"{name!r} is the budget of a filter: use Filter.bound")
+        capped = self._book.created(name)["cap"] is not None
+        return terms, LedgerAccount(self._book, name, terms, capped)
 
-    def _terms(self, name: str) -> Terms:
-        texts = self._book.created(name)["terms"]
+    def filter_account(self, name: str) -> tuple[Total, LedgerFilterAccount]:
+        """Return what `Filter.bound` needs of a budget."""
+        total = self._terms(name)
+        if not isinstance(total, Total):
+            raise LedgerConflictError(f"{name!r} is the budget of a session: use Session.bound")
+        cap = self._book.created(name)["cap"]
+        above = None if cap is None else self._terms(cap)
+        assert above is None or isinstance(above, Total)
+        return total, LedgerFilterAccount(self._book, name, total, above)
+
+    def _terms(self, name: str) -> Terms | Total:
+        about = self._book.created(name)
+        texts = about["terms"]
+        if about["what"] == "filter":
+            return Total.of_texts(texts)
         return Terms(**texts | {field: float.fromhex(texts[field]) for field in FLOATS})
 
     def close(self) -> None:
@@ -310,6 +534,11 @@ def _opened(path: Any, timeout: float, schema: str) -> Store:
     return SqliteStore(Path(os.path.abspath(os.fspath(path))), timeout)
 
 
+def _check_name(what: str, text: object) -> None:
+    if not short_enough(what, text):
+        raise ValueError(f"{what} must not be empty")
+
+
 def _texts(terms: Terms) -> dict[str, Any]:
     """Return terms as they are kept: floats as float.hex() writes them."""
     values = {field: getattr(terms, field) for field in Terms.__dataclass_fields__}
@@ -328,4 +557,7 @@ def _entry(fields: Mapping[str, Any]) -> Entry:
         amounts,
         fields.get("dataset"),
         fields["library"],
+        bool(fields.get("paid")),
+        text_of(fields["below"][0]) if "below" in fields else None,
+        bool(fields.get("paid")),
     )

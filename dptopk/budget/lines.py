@@ -39,6 +39,7 @@ __all__ = [
     "minus",
     "now",
     "plus",
+    "renewed_id",
     "replay",
     "short_enough",
     "state_in",
@@ -173,10 +174,17 @@ def charge_id(seq: int) -> str:
     return f"\\#{seq}"
 
 
+def renewed_id(period: str) -> str:
+    """Return what the line that began a period is found by."""
+    return f"\\#period {key(period)}"
+
+
 def _about(fields: Mapping[str, Any]) -> str | None:
     if "request_id" in fields:
         request: str = fields["request_id"]
         return request
+    if fields["kind"] == "renew":
+        return renewed_id(fields["period"])
     return charge_id(fields["of"]) if fields["kind"] == "release" else None
 
 
@@ -214,6 +222,10 @@ class Replay:
         self.state: State | None = None
         self.total: Amounts = {}
         self._open: dict[int, tuple[Amounts, str | None]] = {}  # charges without a release
+
+    def open_charges(self) -> int:
+        """Return how many charges have no release."""
+        return len(self._open)
 
     def follow(self, line: Line) -> None:
         """Check the next line."""

@@ -118,7 +118,7 @@ def encode(release: Release | Releases) -> str:
     state = {
         "groups": [_pack(group) for group in release],
         "releases": [_state(one) for one in release.values()],
-        "cost": list(release.cost),
+        "cost": [_pack(value) for value in release.cost],
         "mechanism": release.mechanism,
         "private": bool(release.private),
     }
@@ -134,7 +134,7 @@ def _state(release: Release) -> dict[str, Any]:
         "weights": None if release.weights is None else release.weights.tolist(),
         "ordered": release.ordered,
         "complete": release.complete,
-        "cost": list(release.cost),
+        "cost": [_pack(value) for value in release.cost],
         "mechanism": release.mechanism,
         "by_counts": bool(release.by_counts),
         "private": bool(release.private),
@@ -150,7 +150,7 @@ def decode(text: str) -> Release | Releases:
     return Releases(
         [_unpack(group) for group in state["groups"]],
         [_release(one) for one in state["releases"]],
-        cost=Cost(*state["cost"]),
+        cost=Cost(*map(_unpack, state["cost"])),
         mechanism=state["mechanism"],
         private=state["private"],
     )
@@ -166,7 +166,7 @@ def _release(state: dict[str, Any]) -> Release:
         weights=None if state.get("weights") is None else np.array(state["weights"], np.float64),
         ordered=state["ordered"],
         complete=state["complete"],
-        cost=Cost(*state["cost"]),
+        cost=Cost(*map(_unpack, state["cost"])),
         mechanism=state["mechanism"],
         by_counts=state.get("by_counts", False),  # version 0.1 did not record it
         private=state["private"],

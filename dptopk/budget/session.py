@@ -6,14 +6,17 @@ fixed from the total; `dptopk.budget.terms` has its guarantee.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from dptopk._types import Method
 from dptopk.accounting.compositions import basic
 from dptopk.budget.account import Account, ProcessAccount, check
+from dptopk.budget.batch import SESSION_CALLS, Batch, SessionQuote, run_all
 from dptopk.budget.calls import Calls, call_of, largest_k, steps_in
 from dptopk.budget.lines import short_enough
+from dptopk.budget.periods import at_cost_of, over_periods
 from dptopk.budget.terms import ACCOUNTINGS, Remaining, Spent, Terms
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts, Histograms
@@ -169,6 +172,41 @@ class Session(Calls):
         if request_id is None:
             check(self._account.remaining(), steps.most, steps.thresholds)
 
+    def price(self, calls: Iterable[tuple[str, Any, Mapping[str, Any]]]) -> Batch:
+        """Return what a batch of planned calls may cost at most; nothing is charged or drawn.
+
+        Parameters
+        ----------
+        calls : iterable of (mechanism, counts, options)
+            Each a call of this session, by its name.
+
+        Returns
+        -------
+        Batch
+            The outcomes and calls of all together, and whether so much is left.
+
+        Raises
+        ------
+        TypeError, ValueError
+            What a call would raise before its charge.
+
+        Examples
+        --------
+        >>> import dptopk as dp
+        >>> session = dp.Session(k_star=20, calls=5, epsilon=1.0, delta=1e-6)
+        >>> counts = [9000, 8000, 40, 3]
+        >>> planned = [("limited_domain", counts, {"k": k}) for k in (1, 2, 4)]
+        >>> session.price([*planned, ("joint", counts, {"k": 3})])
+        Batch(amounts={'outcomes': Fraction(8, 1), 'calls': Fraction(3, 1)}, fits=True)
+        """
+        quote = SessionQuote(self._account)
+        twin = self.__class__.__new__(self.__class__)
+        twin.__dict__.update(self.__dict__, _account=quote)
+        run_all(twin, calls, SESSION_CALLS)
+        asked, left = quote.asked, self._account.remaining()
+        amounts = {name: Fraction(amount) for name, amount in asked._asdict().items()}
+        return Batch(amounts, asked.outcomes <= left.outcomes and asked.calls <= left.calls)
+
     def _steps(self, call: dict[str, Any], counts: Counts) -> Steps:
         """Check a call; of "rest" take as much as is left, at least 1."""
         if call.get("k") == "rest":
@@ -210,7 +248,7 @@ class Session(Calls):
                 # Another call took some of it in between: what is the rest now?
         if not isinstance(ticket, int):
             return ticket
-        released = plan.draw(rng)
+        released = at_cost_of(plan.draw(rng), self._cost_of_call, account.periods)
         account.settle(ticket, steps.taken(released), steps.thresholds, released)
         return released
 
@@ -242,8 +280,8 @@ class Session(Calls):
 
     @property
     def cost(self) -> Cost:
-        """The whole session, spent or not: its guarantee."""
-        return self._terms.cost
+        """The whole session, spent or not: its guarantee. Of all periods, if there are more."""
+        return over_periods(self._terms.cost, self._account.periods)
 
     @property
     def terms(self) -> Terms:

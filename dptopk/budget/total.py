@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import Decimal
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from dptopk.budget.exact import Exact, exact
 from dptopk.release import Cost
 from dptopk.rounding import down, up
 
-__all__ = ["Left", "Total", "rho_of"]
+__all__ = ["Left", "Total", "left_of", "rho_of"]
 
 PURE = "pure DP filter: epsilons add up (Rogers, Roth, Ullman and Vadhan 2016)"
 ZCDP = (
@@ -41,6 +41,12 @@ class Left(NamedTuple):
     epsilon: float
     rho: float
     delta: float
+
+
+def left_of(pure: bool, amount: Fraction, delta: Fraction) -> Left:
+    """Return what is left, rounded down."""
+    left = down(amount)
+    return Left(left, 0.0, down(delta)) if pure else Left(0.0, left, down(delta))
 
 
 class Total(NamedTuple):
@@ -83,16 +89,33 @@ class Total(NamedTuple):
         composition = down(exact(delta) - thresholds)
         if most > 0.0 and composition == 0.0:
             raise ValueError(f"delta is too small to share, got {delta}")
-        whole = _stated(most, delta)
         if rho is not None:
             least, amount = positive("rho", rho), exact(rho)
             follows = epsilon_of_rho(up(amount), composition) if composition else math.inf
-            return cls(False, amount, thresholds, max(0.0, follows), whole, least)
+            return cls(False, amount, thresholds, follows, most, least)
         given = positive("epsilon", epsilon)
         if most == 0.0:
-            return cls(True, exact(epsilon), thresholds, _stated(given, epsilon), whole, 0.0)
+            return cls(True, exact(epsilon), thresholds, given, most, 0.0)
         least = rho_of(given, composition)
-        return cls(False, Fraction(least), thresholds, given, whole, least)
+        return cls(False, Fraction(least), thresholds, given, most, least)
+
+    def texts(self) -> dict[str, Any]:
+        """Return what a ledger keeps of it; `of_texts` returns the same total."""
+        floats = {name: getattr(self, name).hex() for name in ("epsilon", "delta", "rho")}
+        exacts = {name: str(getattr(self, name)) for name in ("amount", "thresholds")}
+        return {"pure": self.pure, **exacts, **floats}
+
+    def plain(self) -> dict[str, Any]:
+        """Return the total as plain numbers and strings."""
+        exacts = {name: str(getattr(self, name)) for name in ("amount", "thresholds")}
+        return {**self._asdict(), **exacts}
+
+    @classmethod
+    def of_texts(cls, texts: Mapping[str, Any]) -> Total:
+        """Return the total that has these."""
+        amount, thresholds = (Fraction(texts[name]) for name in ("amount", "thresholds"))
+        epsilon, delta, rho = (float.fromhex(texts[name]) for name in ("epsilon", "delta", "rho"))
+        return cls(texts["pure"], amount, thresholds, epsilon, delta, rho)
 
     def cost(self, what: str) -> Cost:
         """Return the whole total as a cost."""
@@ -101,20 +124,8 @@ class Total(NamedTuple):
         return Cost(self.epsilon, self.delta, f"{what}: {theorem}", rho)
 
 
-def _stated(nearest: float, value: Any) -> float:
-    """Return the double that a cost says: a float stands for the decimal that it prints as."""
-    return up(exact(value)) if isinstance(value, (int, Fraction, Decimal)) else nearest
-
-
 @lru_cache(maxsize=256)
 def rho_of(epsilon: float, delta: float) -> float:
     """Return about the largest rho such that rho-zCDP is (epsilon, delta)-DP, rounded down."""
-    guess = epsilon / 4 / (1 - math.log(delta) / epsilon)  # no square: it may be past all floats
-
-    def total(rho: float) -> float:
-        return epsilon_of_rho(rho, delta)
-
-    found = largest(total, epsilon, max(guess, 1e-300), ulps=4)
-    if found == 0.0:
-        raise ValueError(f"epsilon and delta are too small, got {epsilon} and {delta}")
-    return found
+    guess = epsilon * epsilon / (4 * (epsilon - math.log(delta)))
+    return largest(lambda rho: epsilon_of_rho(rho, delta), epsilon, max(guess, 1e-300), ulps=4)
