@@ -1,7 +1,8 @@
 """``python -m benchmarks [--quick] [NAME...]``: the performance table.
 
 Without names all but ``compare``, which needs other libraries, ``utility``, which
-measures recall in place of time, and ``engines``; these two take minutes.
+measures recall in place of time, and ``engines``; these two take minutes. ``paper`` runs the
+experiments of the papers, ``peers`` other libraries; each has a help page of its own.
 
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
@@ -11,6 +12,7 @@ ratios less so. Exit code 1 if a target is missed.
 from __future__ import annotations
 
 import argparse
+import importlib
 import math
 import sys
 from typing import Any
@@ -67,7 +69,10 @@ APART = ("compare", "utility", "engines")
 
 
 def main() -> int:
-    """Print the table."""
+    """Print the table, or run the command of that name."""
+    if sys.argv[1:2] in (["paper"], ["peers"]):
+        command = importlib.import_module(f"benchmarks.{sys.argv[1]}.command")
+        return command.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")

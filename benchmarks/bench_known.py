@@ -34,9 +34,9 @@ def rows(quick: bool = False) -> Iterator[Row]:
     for k, epsilon in itertools.product(KS, EPSILONS):
         budget = {"k": k, "epsilon": epsilon, "delta": 1 / (2 * USERS)}
         cut = cut_of(counts, 0, 50 * k)
-        rg = _ratio(partial(dp.restricted_gumbel, cut, k_bar=50 * k, **budget), cut, k)  # type: ignore[arg-type]
+        rg = ratio(partial(dp.restricted_gumbel, cut, k_bar=50 * k, **budget), cut, k)  # type: ignore[arg-type]
         for added, h in whole.items():
-            em = _ratio(partial(dp.peel, h, **budget), h, k)  # type: ignore[arg-type]
+            em = ratio(partial(dp.peel, h, **budget), h, k)  # type: ignore[arg-type]
             work = f"score ratio of EM, k={k}, epsilon {epsilon}, {added:.0e} items added"
             said = added == SIZES[-1] and (k, epsilon) == SAID
             target = "< RG - 0.1" if said else ""
@@ -62,7 +62,7 @@ def _counts() -> np.ndarray:
         return np.sort(np.repeat(data["value"], data["multiplicity"]).astype(np.int64))[::-1]
 
 
-def _ratio(draw: partial[dp.Release], h: dp.Histogram, k: int) -> float:
+def ratio(draw: partial[dp.Release], h: dp.Histogram, k: int) -> float:
     """Mean score ratio; what was left out counts 1."""
     best, came = int(h.counts[:k].sum()), []
     for seed in range(TRIALS):

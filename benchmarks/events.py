@@ -29,7 +29,7 @@ class Events:
         self.items = items
         self.counts = np.bincount(items)
         self.order = np.lexsort((np.arange(self.counts.size), -self.counts))
-        self._place = _places(users)
+        self.places = _places(users)
 
     def true_top(self, k: int) -> np.ndarray:
         """Return which items are of the true top k."""
@@ -40,7 +40,7 @@ class Events:
     @cache  # noqa: B019
     def counted(self, *, known: bool, most: int | None, limit: int | None) -> dp.Histogram:
         """Count users, each cut to `most` items; keep `limit` rows of an unknown domain."""
-        items = self.items if most is None else self.items[self._place < most]
+        items = self.items if most is None else self.items[self.places < most]
         counts = np.bincount(items, minlength=self.counts.size)
         if known:
             return dp.Histogram(counts)
@@ -54,7 +54,7 @@ class Events:
     @cache  # noqa: B019
     def weighed(self, *, known: bool, most: int | None, soft_cap: int, norm: str) -> dp.Histogram:
         """Sum weights of users, each cut to `most` items."""
-        kept = slice(None) if most is None else self._place < most
+        kept = slice(None) if most is None else self.places < most
         users, items = self.users[kept], self.items[kept]
         have = np.bincount(users)
         sums = np.zeros(self.counts.size, np.int64)

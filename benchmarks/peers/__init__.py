@@ -1,0 +1,1 @@
+"""``python -m benchmarks peers``: other libraries and the papers' own algorithms, in one run."""
