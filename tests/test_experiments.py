@@ -130,9 +130,9 @@ def test_the_rule_of_k_bar_is_the_one_that_is_named():
     """Counts with a cliff: the lowest threshold is past it, the highest before it."""
     from benchmarks.paper.sets import Counts
 
-    counts = np.repeat([5000, 4900, 1], [10, 20, 1000])
+    counts = np.repeat([5000, 4960, 1], [10, 20, 1000])
     its = Counts("cliff", counts, 1000, True)
     came = {rule: (top_stable.limited(its, 10, 1.0, 100, highest=rule) >= 0).sum(axis=1).mean()
             for rule in (False, True)}  # fmt: skip
     assert came[False] > 9.9  # nothing near the threshold
-    assert came[True] < came[False] - 0.5  # the threshold is among the 20
+    assert came[True] < 5  # the threshold is above most of the 10

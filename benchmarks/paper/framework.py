@@ -55,6 +55,7 @@ def run(scale: Scale, say: Callable[[str], None]) -> Result:
     """Run all figures that share their draws, then Figure 7 and Table 2."""
     names = scale.pick(SETS[2:3], SETS[:3], SETS)
     here, absent = sets.found(names)
+    here = [its._replace(counts=its.counts[: scale.pick(20_000, None, None)]) for its in here]
     epsilons = scale.pick((1.0,), (0.2, 1.0), (0.1, 0.3, 0.5, 0.7, 1.0))
     found: Found = {}
     for its in here:
@@ -211,6 +212,7 @@ def _figure_7(scale: Scale, say: Callable[[str], None]) -> tuple[Figure, Table, 
     """Both by the paper's accounting in the plot, and by either in the table."""
     gowalla = sets.load("gowalla_hybrid.synth")
     assert gowalla is not None  # it stands beside the benchmarks
+    gowalla = gowalla._replace(counts=gowalla.counts[: scale.pick(20_000, None, None)])
     epsilons = scale.pick((0.4,), (0.4, 1.0), (0.1, 0.2, 0.4, 0.7, 1.0))
     panels, rows, facts = [], [], {}
     for k in scale.pick((10,), (10, 50), (10, 50)):

@@ -61,7 +61,7 @@ def run(scale: Scale, say: Callable[[str], None]) -> Result:
         "features", "What each can do: every cell was run", ["feature", *features.PEERS], cells,
         ["`no such call`: we know of none, and none was run. `no`: the probe ran, or found no "
          "public name that could be it. `no: X`: it raised X. `benchmarks/peers/features.py` has "
-         "every probe. NumPy and torch are what a person writes with them: noise, then a top k.",
+         "every probe. NumPy and torch are what a person writes with them: noise, then a top k."],
     ))  # fmt: skip
     return Result(
         "Time, memory and accuracy at equal cost",
