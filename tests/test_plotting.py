@@ -239,6 +239,16 @@ def test_accuracy_is_drawn_of_any_table():
     assert [label for label, _ in drawn["rows"]][2] == "$auto$, k = 5"
 
 
+def test_calls_of_one_mechanism_that_differ_are_curves_of_their_own():
+    rows = [
+        {**row, "mechanism": "weighted", "parameters": {"soft_cap": cap}}
+        for cap in (1, 3)
+        for row in TABLE[:2]
+    ]
+    labels = [line.get_label() for line in dp.plot_accuracy(rows).get_lines()]
+    assert labels == ["weighted soft_cap=1", "weighted soft_cap=3"]
+
+
 def test_accuracy_over_k_and_of_what_was_returned():
     ax = dp.plot_accuracy(TABLE, x="k", y="returned")
     assert ax.get_xlabel() == "k"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from dptopk._validate import choice
@@ -73,9 +73,10 @@ def plot_accuracy(
     over = choice("x", x, ("epsilon", "k"))
     other = "k" if over == "epsilon" else "epsilon"
     several = len({row[other] for row in rows}) > 1
+    named = _names(rows)
     curves: dict[tuple[str, Any], list[tuple[float, float, float]]] = {}
-    for row in rows:
-        curve = name_of(row["mechanism"]), (row[other] if several else None)
+    for row, name in zip(rows, named, strict=True):
+        curve = name, (row[other] if several else None)
         try:
             point = float(row[over]), float(row[y]), float(row.get(f"{y}_se", math.nan))
         except (TypeError, ValueError):
@@ -112,8 +113,29 @@ def plot_accuracy(
     return ax
 
 
+def _names(rows: list[Mapping[str, Any]]) -> list[str]:
+    """Return whose curve each row is of: a mechanism, with what tells two of its calls apart."""
+    names = [name_of(row["mechanism"]) for row in rows]
+    calls = [_said(row.get("parameters")) for row in rows]
+    of_each: dict[str, set[str]] = {}
+    for name, call in zip(names, calls, strict=True):
+        of_each.setdefault(name, set()).add(call)
+    return [
+        f"{name} {call}" if len(of_each[name]) > 1 else name
+        for name, call in zip(names, calls, strict=True)
+    ]
+
+
+def _said(parameters: Any) -> str:
+    if isinstance(parameters, Mapping):
+        return ", ".join(f"{name_of(name)}={name_of(value)}" for name, value in parameters.items())
+    return "" if parameters is None else name_of(parameters)
+
+
 def _rows(table: Any) -> list[Mapping[str, Any]]:
     """Return the rows of a table of any library as mappings."""
+    if isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table):
+        return list(table)
     if hasattr(table, "to_pylist"):  # PyArrow
         return list(table.to_pylist())
     if hasattr(table, "to_dicts"):  # Polars
@@ -125,13 +147,4 @@ def _rows(table: Any) -> list[Mapping[str, Any]]:
         if len({len(column) for column in columns.values()}) > 1:
             raise ValueError("the columns of the table are not of one length")
         return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if not isinstance(table, str):
-        try:
-            rows = list(table)
-        except TypeError:
-            rows = None
-        if rows is not None and all(isinstance(row, Mapping) for row in rows):
-            return rows
-        if rows is not None and all(hasattr(row, "_asdict") for row in rows):
-            return [row._asdict() for row in rows]
     raise TypeError("table must be a DataFrame, a dict of columns or a list of dicts")
