@@ -2,7 +2,8 @@
 
 Without names all but ``compare``, which needs other libraries, ``utility``, which
 measures recall in place of time, and ``engines``; these two take minutes. ``paper`` runs the
-experiments of the papers, ``peers`` other libraries; each has a help page of its own.
+experiments of the papers, ``peers`` other libraries; each has a help page of its own. ``figures``
+draws those of docs/pictures.md.
 
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
@@ -25,6 +26,7 @@ from benchmarks import (
     bench_compare,
     bench_cut,
     bench_engines,
+    bench_figures,
     bench_framework,
     bench_groups,
     bench_joint,
@@ -64,8 +66,9 @@ BENCHES = {
     "weighted": bench_weighted,
     "utility": bench_utility,
     "engines": bench_engines,
+    "figures": bench_figures,
 }
-APART = ("compare", "utility", "engines")
+APART = ("compare", "utility", "engines", "figures")
 
 
 def main() -> int:

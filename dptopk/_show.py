@@ -6,6 +6,7 @@ import html
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from typing import Any, Literal, TypeAlias
 
 __all__ = ["Backend", "frame", "json_of", "plain", "printable", "table"]
@@ -48,17 +49,13 @@ def printable(text: str) -> str:
 
 def frame(columns: dict[str, list[Any]], backend: str) -> Any:
     """Return columns of equal length as a frame of a library, imported here."""
-    if backend == "pandas":
-        import pandas
-
-        return pandas.DataFrame(columns)
-    if backend == "polars":
-        import polars
-
-        return polars.DataFrame(columns, strict=False)
-    import pyarrow
-
-    return pyarrow.table(columns)
+    try:
+        library = import_module(backend)
+    except ImportError:
+        raise ImportError(f"to_frame needs {backend}: pip install {backend}") from None
+    if backend == "pyarrow":
+        return library.table(columns)
+    return library.DataFrame(columns, **({"strict": False} if backend == "polars" else {}))
 
 
 def table(columns: Mapping[str, Sequence[Any]], caption: str) -> str:

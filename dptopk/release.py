@@ -224,7 +224,9 @@ class Release:
         """
         k = integer("k", k)
         if not self.ordered:
-            raise ValueError("a set has no first k")
+            raise ValueError(
+                "a set has no first k; noisy_counts(..., ranked=True) puts it in order"
+            )
         most = self.parameters.get("k")
         if self.complete and most is not None and k > most:
             raise ValueError(f"k must be at most {most}, which was asked for; got {k}")

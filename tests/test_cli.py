@@ -384,13 +384,13 @@ def test_labels_of_any_type_are_json(run, tmp_path):
             )
         ),
         ([*BUDGET, "--k-bar", "5"], "k must be at most"),
-        ([*BUDGET, "--k-bar", "0"], "k_bar must be"),
+        ([*BUDGET, "--k-bar", "0"], "--k-bar must be"),
         ([*BUDGET, "--k-bar", "x"], "argument --k-bar: must be an integer or private, got 'x'"),
-        ([*BUDGET, "--max-items-per-user", "0"], "max_items_per_user must be"),
-        ([*BUDGET, "--min-events", "0"], "min_events must be an integer >= 1, got 0"),
+        ([*BUDGET, "--max-items-per-user", "0"], "--max-items-per-user must be"),
+        ([*BUDGET, "--min-events", "0"], "--min-events must be an integer >= 1, got 0"),
         ([*BUDGET, "--bounded-by-nature"], "--bounded-by-nature goes with --max-items-per-user"),
         ([*BUDGET, "--mechanism", "peel"], "peel needs a domain .* give --domain FILE"),
-        ([*BUDGET, "--mechanism", "limited_domain_laplace"], "max_items_per_user must be given"),
+        ([*BUDGET, "--mechanism", "limited_domain_laplace"], "--max-items-per-user must be given"),
         (
             [
                 *BUDGET,
@@ -401,12 +401,12 @@ def test_labels_of_any_type_are_json(run, tmp_path):
                 "--k-bar",
                 "private",
             ],
-            "k_bar must be an integer or None",
+            "--k-bar must be an integer or None",
         ),
         ([*BUDGET, "--mechanism", "joint", "--domain", "d.txt"], "joint is pure: leave --delta"),
         ([*BUDGET, "--noise", "laplace"], "--noise goes with .*restricted_oneshot or oneshot$"),
         *(
-            ([*BUDGET, "--mechanism", name, "--k-bar", "private"], "k_bar must be an integer")
+            ([*BUDGET, "--mechanism", name, "--k-bar", "private"], "--k-bar must be an integer")
             for name in ("top_stable", "restricted_gumbel", "restricted_permute_and_flip")
         ),
         *(
@@ -417,7 +417,7 @@ def test_labels_of_any_type_are_json(run, tmp_path):
         ([*BUDGET, "--eps", "1"], "unrecognized arguments: --eps 1"),
         ([*BUDGET, "--item", "user"], "--user and --item must name two different columns"),
         ([*BUDGET, "-k", 10**12, "--k-bar", "private"], "k or k_bar is too large for the memory"),
-        ([*BUDGET, "--k-bar", 10**30], r"k_bar must be below 2\*\*63"),
+        ([*BUDGET, "--k-bar", 10**30], r"--k-bar must be below 2\*\*63"),
         ([*BUDGET, "--counts-delta", "1e-6"], "--counts-delta goes with --counts-epsilon"),
         ([*BUDGET, "--ranked"], "--ranked goes with --counts-epsilon"),
         ([*BUDGET, "--counts-epsilon", "-1"], "counts-epsilon must be a finite number > 0, got -1"),
@@ -641,7 +641,9 @@ def test_an_empty_pipe_is_refused_before_any_charge(tmp_path, run):
     process = start(*argv, stdin=subprocess.DEVNULL)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (2, "")
-    assert err == "dptopk: error: -: no header line: it is empty\n"
+    assert (
+        err == "dptopk: error: -: no header line: it is empty; the first line names the columns\n"
+    )
     assert run("ledger", "show", path, "--json") == before
     process = start(*argv)
     assert process.communicate("user,item\n", timeout=30) == ("", "")
@@ -686,8 +688,8 @@ def test_what_helps_after_an_early_stop_follows_from_the_question_alone(run, eve
         (["--format", "xls"], "argument --format: invalid choice: 'xls'"),
         (["--nulls", "keep"], "argument --nulls: invalid choice: 'keep'"),
         (["--delimiter", "ab"], "argument --delimiter: must be one character"),
-        (["--temp-directory", "/no/where"], "temp_directory must be a directory that can be"),
-        (["--memory-limit", "much"], "memory_limit must be a size such as '2GB'"),
+        (["--temp-directory", "/no/where"], "--temp-directory must be a directory that can be"),
+        (["--memory-limit", "much"], "--memory-limit must be a size such as '2GB'"),
     ],
 )
 def test_bad_ways_to_read(refused, events, argv, message):
@@ -864,7 +866,7 @@ def test_a_ledger_of_rho_and_joint(run, events, domain, tmp_path):
 def test_bad_ledgers(refused, ledger, tmp_path):
     terms = ["--k-star", 9, "--calls", 3, "--epsilon", 2, "--delta", "1e-6"]
     create = ["ledger", "create", ledger, "--budget"]
-    assert refused(*create, "ann", *terms) == "there is a budget named 'ann' already"
+    assert refused(*create, "ann", *terms).startswith("there is a budget named 'ann' already")
     assert refused(*create, "", *terms) == "name must not be empty"
     new = tmp_path / "new.sqlite"
     bad = ["ledger", "create", new, "--budget", "x", *terms[:-1], "7"]
@@ -896,11 +898,11 @@ def test_weighted_counts_users_of_many_items_less(run, events, domain):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--mechanism", "weighted"], "max_items_per_user must be given"),
+        (["--mechanism", "weighted"], "--max-items-per-user must be given"),
         (["--mechanism", "weighted", "-k", "0"], "k must be an integer >= 1"),
         (["--mechanism", "weighted", "--epsilon", "-1"], "epsilon must be"),
-        (["--mechanism", "weighted", "--soft-cap", "0"], "soft_cap must be an integer >= 1"),
-        (["--mechanism", "weighted", "--soft-cap", "3"], "max_items_per_user must be given"),
+        (["--mechanism", "weighted", "--soft-cap", "0"], "--soft-cap must be an integer >= 1"),
+        (["--mechanism", "weighted", "--soft-cap", "3"], "--max-items-per-user must be given"),
         (["--mechanism", "weighted", "--soft-cap", "3", "--counts-epsilon", "1"],
          "--counts-epsilon goes with mechanisms that count users"),
         (["--soft-cap", "3"], "--soft-cap goes with --mechanism weighted"),
@@ -982,7 +984,7 @@ def test_auto_speaks_before_any_event_is_read(run):
         (["--mechanism", "auto"], "required: --epsilon"),
         (["--mechanism", "auto", *BUDGET, "-k", "2-9"], "a range of -k goes with"),
         (["--mechanism", "auto", *BUDGET, "-k", "0"], "k must be an integer >= 1"),
-        (["--mechanism", "auto", *BUDGET, "--max-items-per-user", "0"], "max_items_per_user"),
+        (["--mechanism", "auto", *BUDGET, "--max-items-per-user", "0"], "--max-items-per-user"),
         *((["--mechanism", "auto", *BUDGET, *option], f"{option[0]} goes with a mechanism that")
           for option in (["--k-bar", "100"], ["--noise", "laplace"], ["--soft-cap", "3"],
                          ["--norm", "l1"], ["--min-users", "3"])),

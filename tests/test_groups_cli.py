@@ -160,7 +160,7 @@ def test_a_ledger_is_charged_for_the_groups_of_a_user(run, tmp_path, capsys):
         ),
         (["--by", "land", "--groups", "lands.txt"], "--groups needs --max-groups-per-user G"),
         ([*GROUPED, "--by", "day"], "--groups goes with a single --by"),
-        ([*GROUPED[:-1], "0"], "max_groups_per_user must be an integer >= 1, got 0"),
+        ([*GROUPED[:-1], "0"], "--max-groups-per-user must be an integer >= 1, got 0"),
         ([*GROUPED, "--every", "1d"], "--groups: 'FR' is no date or time such as 2024-12-31"),
         ([*GROUPED, "--every", "1y"], "--groups: 'FR' is no date or time such as 2024-12-31"),
         (["--by", "nation", *GROUPED[2:]], "say which column it is by --by"),

@@ -2,9 +2,11 @@
 
 import io
 import math
+import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -309,3 +311,19 @@ def test_without_matplotlib_it_is_said_what_to_install():
         "    else: raise AssertionError\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.mark.skipif(not DOCS.is_dir(), reason="the documentation is not here")
+def test_the_figures_of_the_docs_are_there():
+    """`python -m benchmarks figures` draws them; they hold texts, and nothing of a machine."""
+    named = re.findall(r"\]\((figures/\w+\.svg)\)", (DOCS / "pictures.md").read_text())
+    assert named
+    for name in named:
+        text = (DOCS / name).read_text()
+        root = ElementTree.fromstring(text)
+        assert any(node.tag.endswith("}text") for node in root.iter())
+        assert len(text) < 50_000
+        assert "<dc:date>" not in text

@@ -282,6 +282,12 @@ def test_the_page_of_a_ledger_says_what_is_left(events, tmp_path, capsys):
     argv = ["select", str(events), "-k", "1", "--ledger", ledger, "--budget", "ann"]
     assert main([*argv, "--html", str(path)]) == 0
     assert "Budget left outcomes 9 calls 4" in Page(path.read_text()).said
+    twice = [*argv, "--request-id", "monday", "--html"]
+    assert main([*twice, str(tmp_path / "one.html")]) == 0
+    assert main([*twice, str(tmp_path / "two.html")]) == 0  # drawn once, paid once
+    one, two = ((tmp_path / name).read_text() for name in ("one.html", "two.html"))
+    assert one == two
+    assert "Budget left outcomes 8 calls 3" in Page(two).said
 
 
 def paths(tmp_path, events):

@@ -96,7 +96,10 @@ class ProcessAccount(Account):
 def check(left: Remaining, outcomes: int, calls: int) -> None:
     """Raise BudgetError if this much is not left."""
     if calls > left.calls:
-        raise BudgetError("no call is left in this session")
+        raise BudgetError(
+            "no call is left in this session; what came out of it may still be used, and more "
+            "needs another budget, which adds to this one"
+        )
     if outcomes > left.outcomes:
         raise BudgetError(
             f"the call may cost {outcomes} outcomes, and {left.outcomes} are left in this session"

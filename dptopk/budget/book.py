@@ -259,7 +259,10 @@ class Reader:
         """Return what a budget has come to; refuse one that has less of a record than before."""
         line = self.log.last(key(name))
         if line is None and key(name) not in self._seen:
-            raise UnknownBudgetError(f"there is no budget named {name!r}")
+            raise UnknownBudgetError(
+                f"there is no budget named {name!r}; Ledger.create, or dptopk ledger create, "
+                "makes one"
+            )
         found = (-1, "") if line is None else _head_of(line)
         seen = self._seen.get(key(name), (-1, ""))
         if found[0] < seen[0] or (found[0] == seen[0] and found != seen):

@@ -312,7 +312,9 @@ class Ledger:
 
         def make(reader: Reader) -> tuple[None, list[Line]]:
             if reader.log.last(_key(name)) is not None:
-                raise LedgerConflictError(f"there is a budget named {name!r} already")
+                raise LedgerConflictError(
+                    f"there is a budget named {name!r} already; draw from it, or take another name"
+                )
             if cap is not None:
                 above = reader.created(cap)
                 if above["what"] != "filter" or above["cap"] is not None:

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from dptopk.cli import cost, ledger, rank, select, sql, verify
 from dptopk.cli.printing import Refused, version
-from dptopk.errors import DptopkError
+from dptopk.errors import BudgetError, DptopkError
 
 COMMANDS = (select, rank, sql, cost, ledger, verify)
 
@@ -63,7 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if sys.stderr is not None:
                 parser.print_help(sys.stderr)
             return 2
-        args = parser.parse_args(argv)
+        args, rest = parser.parse_known_args(argv)
+        if rest:
+            raise Refused(
+                f"unrecognized arguments: {' '.join(rest)}; see dptopk {args.command} --help"
+            )
         code: int = args.run(args)
         sys.stdout.flush()
         if argv is None:  # it is done: Ctrl-C while the interpreter ends must not deny it
@@ -81,6 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except BudgetError as error:
+        message = f"{error}; a smaller -k may cost less, and dptopk ledger show says what is left"
     except (Refused, DptopkError, ImportError) as error:
         message = " ".join(str(error).split())
     except OSError as error:  # a full disk behind standard output
@@ -101,7 +107,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=_Parser)
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="COMMAND", parser_class=_Parser
+    )
     for command in COMMANDS:
         command.add(commands)
     return parser

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,6 +26,12 @@ __all__ = [
 ]
 
 CONFIDENCE = 0.95  # of the intervals of noisy counts
+#: Arguments of the library whose options have the same names, but for the hyphens.
+_NAMES = re.compile(
+    r"\b(k_bar|k_star|max_items_per_user|max_groups_per_user|max_comparisons_per_item|"
+    r"comparisons_per_pair|min_events|min_users|soft_cap|epsilon_step|delta_split|"
+    r"memory_limit|temp_directory)\b"
+)
 CELLS = 30  # of the longest bar
 
 
@@ -42,7 +49,9 @@ def refusing() -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        raise Refused(str(error)) from None
+        raise Refused(
+            _NAMES.sub(lambda name: "--" + name[0].replace("_", "-"), str(error))
+        ) from None
     except MemoryError:
         raise Refused("k or k_bar is too large for the memory of this machine") from None
 

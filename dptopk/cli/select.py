@@ -164,7 +164,10 @@ def _check_call(h: Any, args: argparse.Namespace, session: Any) -> None:
 def _check_budget(args: argparse.Namespace) -> None:
     if args.ledger is None:
         if args.epsilon is None:
-            raise Refused("the following arguments are required: --epsilon (or --ledger)")
+            raise Refused(
+                "the following arguments are required: --epsilon (or --ledger), "
+                "e.g. --epsilon 1; see dptopk select --help"
+            )
         for option in ("budget", "request_id"):
             if getattr(args, option) is not None:
                 raise Refused(f"--{option.replace('_', '-')} goes with --ledger")

@@ -54,7 +54,7 @@ def read_domain(path: str | os.PathLike[str]) -> list[Any]:
     if None in labels:
         raise SourceError(f"{name}: the domain holds nulls or empty values")
     if not labels:
-        raise SourceError(f"{name}: the domain is empty")
+        raise SourceError(f"{name}: the domain is empty; it has one item a line")
     try:
         return domain_of(labels).labels
     except (TypeError, ValueError) as error:

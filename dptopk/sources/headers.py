@@ -90,7 +90,9 @@ def table_of(
         names = _first(text, candidates[0], source)
         return Table(candidates[0], len(names), _by_number(columns, len(names), source))
     if not record:
-        raise SourceError(f"{source}: no header line: it is empty")
+        raise SourceError(
+            f"{source}: no header line: it is empty; the first line names the columns"
+        )
     best: list[str] = []
     for candidate in candidates:
         names = _first(text, candidate, source)

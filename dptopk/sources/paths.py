@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dptopk.errors import SourceError
@@ -39,6 +39,8 @@ NAMED = {"csv": "CSV", "tsv": "TSV", "parquet": "Parquet", "json": "JSON"}
 def expand(paths: Paths) -> list[str]:
     """Return the files that paths and globs stand for, each checked."""
     given = [paths] if isinstance(paths, (str, os.PathLike)) else paths
+    if not isinstance(given, Iterable):
+        raise TypeError(f"paths must be a path or a sequence of paths, got {type(paths).__name__}")
     files: list[str] = []
     for path in [os.fspath(path) for path in given]:
         if path == "-":
@@ -60,7 +62,7 @@ def checked(path: str) -> str:
     if os.path.isdir(path):
         raise SourceError(f"{path}: is a directory; name its files, as in '{path.rstrip('/')}/*'")
     if not os.path.exists(path):
-        raise SourceError(f"{path}: no such file")
+        raise SourceError(f"{path}: no such file; give the path of one on this machine")
     if not os.access(path, os.R_OK):
         raise SourceError(f"{path}: permission denied")
     return path
