@@ -36,7 +36,11 @@ def draw(record: dict, figure: dict, folder: Path) -> Path:
     with pyplot.rc_context(style):
         columns = min(figure["columns"], len(figure["panels"]))
         rows = math.ceil(len(figure["panels"]) / columns)
-        size = (2.9 * columns if columns > 1 else 5.5, 2.2 * rows if columns > 1 else 3.6)
+        width = 2.9 * columns if columns > 1 else 5.5
+        labels = [line["label"] for line in figure["panels"][0]["lines"]]
+        abreast = max(1, min(4, int(width * 72 / (45 + 5 * max(map(len, labels))))))
+        below = 0.1 + 0.17 * math.ceil(len(labels) / abreast)  # inches, for the legend
+        size = (width, below + (2.1 * rows if columns > 1 else 3.4))
         drawn, axes = pyplot.subplots(
             rows, columns, figsize=size, squeeze=False, sharex="col" if columns > 2 else False
         )
@@ -48,10 +52,10 @@ def draw(record: dict, figure: dict, folder: Path) -> Path:
             axis.set_ylabel(figure["y"])
         for axis in axes[-1]:
             axis.set_xlabel(figure["x"])
-        handles, labels = axes.flat[0].get_legend_handles_labels()
         drawn.suptitle(figure["title"])
-        drawn.tight_layout(rect=(0, 0.26 / size[1], 1, 1 - 0.1 / size[1]))
-        drawn.legend(handles, labels, loc="lower center", ncols=min(4, len(labels)), frameon=False)
+        drawn.tight_layout(rect=(0, below / size[1], 1, 1 - 0.1 / size[1]))
+        handles = axes.flat[0].get_legend_handles_labels()
+        drawn.legend(*handles, loc="lower center", ncols=abreast, frameon=False)
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / name_of(record, figure)
         partial = path.with_suffix(".svg.part")

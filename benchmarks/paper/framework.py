@@ -254,7 +254,9 @@ def _by_size(its: sets.Counts, setting: Setting, scale: Scale) -> dict[str, floa
         for added in bench_known.SIZES[:: scale.pick(3, 3, 1)]:
             h = bench_known.cut_of(its.counts, added, its.counts.size)
             em = partial(dp.peel, h, **budget)  # type: ignore[arg-type]
-            found[f"EM, {added:.0e} items more{by}"] = bench_known.ratio(em, h, k)
+            found[f"EM, {added:.0e} items more{by}" if added else f"EM, the set alone{by}"] = (
+                bench_known.ratio(em, h, k)
+            )
     return found
 
 

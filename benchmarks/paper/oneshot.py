@@ -43,7 +43,8 @@ def run(scale: Scale, say: Callable[[str], None]) -> Result:
             broken += share < promise - 5 * error
             rows.append([m, gap, promise, share])
             shares.append(share)
-        lines.append(Line(f"m = {m:,}", GAPS, shares))
+        lines.append(Line(f"found, m = {m:,}", GAPS, shares))
+        lines.append(Line(f"promised, m = {m:,}", GAPS, [promised(m, gap) for gap in GAPS]))
     eight = promised(8_000_000, 20)
     rows.append([8_000_000, 20, eight, None])
     theorem = Table(

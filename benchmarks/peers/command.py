@@ -80,7 +80,7 @@ def run(scale: Scale, say: Callable[[str], None]) -> Result:
             "their means. "
             "Ours and OpenDP's draw from a secure source in an exact law; those by hand, NumPy's "
             "and torch's are not safe to publish from, however fast. Memory: what the resident "
-            "set grows by in a call, in a process of its own.",
+            "set grows by in a first call, in a process of its own.",
         ],
         absent=absent,
     )  # fmt: skip
@@ -139,8 +139,8 @@ def _table(job: Job, scale: Scale, say: Callable[[str], None]) -> Table:
         large = {n: job.ways[n].make(data_of(job, LARGE)) for n in ready}
         for number, ms in _ms(large, 5).items():
             rows[number][2] = ms
-    notes = ["Recall: mean (trials). Ways without a time at 1e6 take more than a minute there; "
-             "their memory is that at the small size."] if known else [
+    notes = ["Recall: mean (trials). Ways without a time at 1e6 were not run there, as "
+             "they take long; their memory is that at the small size."] if known else [
                  "Recall is of the true top of all users, not cut: mean (trials). The k_bar "
                  "largest counts were cut beforehand for those that need no more; weighted and "
                  "OpenDP go through all."]  # fmt: skip
