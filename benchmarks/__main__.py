@@ -1,9 +1,9 @@
 """``python -m benchmarks [--quick] [NAME...]``: the performance table.
 
-Without names all but ``compare``, which needs other libraries, ``utility``, which
-measures recall in place of time, and ``engines``; these two take minutes. ``paper`` runs the
-experiments of the papers, ``peers`` other libraries; each has a help page of its own. ``figures``
-draws those of docs/pictures.md.
+Without names all but ``compare``, which needs other libraries, ``utility`` and
+``plan``, which measure recall in place of time, and ``engines``; these three take minutes.
+``paper`` runs the experiments of the papers, ``peers`` other libraries; each has a help page of
+its own. ``figures`` draws those of docs/pictures.md.
 
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
@@ -36,6 +36,7 @@ from benchmarks import (
     bench_noisy,
     bench_oneshot,
     bench_paths,
+    bench_plan,
     bench_promises,
     bench_ranking,
     bench_session,
@@ -65,10 +66,12 @@ BENCHES = {
     "groups": bench_groups,
     "weighted": bench_weighted,
     "utility": bench_utility,
+    "plan": bench_plan,
     "engines": bench_engines,
     "figures": bench_figures,
 }
-APART = ("compare", "utility", "engines", "figures")
+FULL = (bench_utility, bench_plan, bench_cut, bench_engines)
+APART = ("compare", "utility", "plan", "engines", "figures")
 
 
 def main() -> int:
@@ -82,10 +85,10 @@ def main() -> int:
     parser.add_argument(
         "--full",
         action="store_true",
-        help="of utility: ten times the trials; of cut: all sizes; of engines: 1e8 events",
+        help="of utility and plan: more trials; of cut: all sizes; of engines: 1e8 events",
     )
     parser.add_argument(
-        "--keep", metavar="FILE", help="of utility and cut: write all figures as JSON"
+        "--keep", metavar="FILE", help="of utility, plan and cut: write all figures as JSON"
     )
     parser.add_argument(
         "--only", help="of cut: sizes, k=..., types and shapes, with commas between"
@@ -104,8 +107,8 @@ def main() -> int:
     console = rich.console.Console(width=160)
     for name in args.names or [name for name in BENCHES if name not in APART]:
         bench: Any = BENCHES[name]
-        full = {"full": args.full} if bench in (bench_utility, bench_cut, bench_engines) else {}
-        kept = {"keep": args.keep} if bench in (bench_utility, bench_cut) else {}
+        full = {"full": args.full} if bench in FULL else {}
+        kept = {"keep": args.keep} if bench in (bench_utility, bench_plan, bench_cut) else {}
         if bench is bench_cut:
             kept["only"] = args.only
         for results in getattr(bench, "tables", lambda *_, **__: ())(args.quick, **full, **kept):

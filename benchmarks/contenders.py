@@ -120,7 +120,7 @@ def _papers(regime: Regime, k: int) -> Iterator[tuple[str, str, dict[str, Any]]]
 
 def auto_of(regime: Regime, k: int, epsilon: float, **asked: Any) -> Contender:
     """Return what `auto` chooses, by public numbers alone."""
-    from dptopk.mechanisms.auto import choose
+    from dptopk.planning.auto import choose
 
     chosen = choose(k=k, epsilon=epsilon, delta=regime.delta, known_domain=regime.known, **asked)
     return Contender("auto", chosen.mechanism, chosen.options)

@@ -53,6 +53,7 @@ from dptopk.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dptopk.mechanisms.stable_release import StableQueries, stable_queries, stable_release
 from dptopk.mechanisms.top_stable import top_stable
 from dptopk.mechanisms.weighted import weighted
+from dptopk.planning import Choices, Shape, Simulation, plan, simulate, zipf
 from dptopk.plotting import plot_accuracy, plot_costs
 from dptopk.release import Cost, CountsNoise, Release
 from dptopk.releases import Releases
@@ -73,6 +74,7 @@ sys.modules["dptopk.verify"] = sys.modules["dptopk.verification.verify"]
 __all__ = [
     "Answers",
     "BudgetError",
+    "Choices",
     "Cost",
     "CountsNoise",
     "DptopkError",
@@ -93,6 +95,8 @@ __all__ = [
     "Releases",
     "SeededRng",
     "Session",
+    "Shape",
+    "Simulation",
     "SourceError",
     "SparseVector",
     "StableQueries",
@@ -115,6 +119,7 @@ __all__ = [
     "oneshot",
     "peel",
     "permute_and_flip",
+    "plan",
     "plot_accuracy",
     "plot_costs",
     "rank_pairs",
@@ -125,6 +130,7 @@ __all__ = [
     "restricted_normal",
     "restricted_oneshot",
     "restricted_permute_and_flip",
+    "simulate",
     "sparse_vector",
     "stable_queries",
     "stable_release",
@@ -134,6 +140,7 @@ __all__ = [
     "utility",
     "verify",
     "weighted",
+    "zipf",
 ]
 
 if not TYPE_CHECKING:

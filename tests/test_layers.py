@@ -27,6 +27,7 @@ LAYERS = [
     ["metrics"],
     ["framework", "ranking"],
     ["budget", "_trials"],
+    ["planning"],
     ["verification"],
     ["cli"],
     ["__main__", "__init__"],

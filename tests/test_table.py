@@ -29,7 +29,8 @@ FIRST = {
     ),
 }
 #: Names of the package that are called, and no mechanisms: all others must stand in the table.
-OTHERS = {"argtopk", "count_sets", "plot_accuracy", "plot_costs", "topk", "trials", "verify"}
+OTHERS = {"argtopk", "count_sets", "plan", "plot_accuracy", "plot_costs", "simulate", "topk",
+          "trials", "verify", "zipf"}  # fmt: skip
 
 
 def arguments(name):

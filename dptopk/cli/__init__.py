@@ -16,11 +16,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from dptopk.cli import cost, ledger, rank, select, sql, verify
+from dptopk.cli import cost, ledger, plan, rank, select, sql, verify
 from dptopk.cli.printing import Refused, version
 from dptopk.errors import BudgetError, DptopkError
 
-COMMANDS = (select, rank, sql, cost, ledger, verify)
+COMMANDS = (select, plan, rank, sql, cost, ledger, verify)
 
 
 DESCRIPTION = """\

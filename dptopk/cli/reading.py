@@ -10,11 +10,18 @@ from dptopk.cli.printing import Refused
 FORMATS = ("csv", "tsv", "parquet", "json")
 
 
-def add_files(parser: Any, *, what: str, columns: tuple[str, str], nulls: bool) -> None:
-    """Add the files, their two columns, and how they are to be read."""
+def add_files(
+    parser: Any, *, what: str, columns: tuple[str, str], nulls: bool, flag: str | None = None
+) -> None:
+    """Add the files, their two columns, and how they are to be read.
+
+    The files are arguments, unless a flag comes before them.
+    """
     option = parser.add_argument
+    named: dict[str, Any] = {} if flag is None else {"dest": "files"}
     option(
-        "files",
+        flag or "files",
+        **named,
         nargs="+",
         metavar="FILE",
         help=f"{what}; CSV, TSV, Parquet, JSON lines (.gz); a pipe; - for standard input",

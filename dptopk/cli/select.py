@@ -208,7 +208,7 @@ def _choose(args: argparse.Namespace) -> None:
 
 
 def _choice(args: argparse.Namespace) -> Any:
-    from dptopk.mechanisms.auto import choose
+    from dptopk.planning.auto import choose
 
     with refusing():
         return choose(
@@ -297,7 +297,7 @@ def _limit(args: argparse.Namespace) -> int:
 
 def _weighting(args: argparse.Namespace) -> dict[str, Any]:
     """Return how users with many items count less, if they do."""
-    from dptopk.mechanisms.auto import default_soft_cap
+    from dptopk.planning.auto import default_soft_cap
 
     if not MECHANISMS[args.mechanism].weights:
         return {}
@@ -353,9 +353,8 @@ def _advice(args: argparse.Namespace) -> str:
     ways += ["a larger budget" if args.ledger else "a larger --epsilon"]
     if args.domain is None:
         ways.append("--domain with --mechanism peel, if all items there may be are known")
-    single = not isinstance(args.k, tuple)
-    if single and not (args.ledger or args.auto) and _choice(args).mechanism != args.mechanism:
-        ways.append("--mechanism auto")
+    if not (isinstance(args.k, tuple) or args.ledger or args.auto):
+        ways.append("what `dptopk plan` ranks first")
     return f"What helps: {'; '.join(ways[:-1])}; or {ways[-1]}."
 
 
