@@ -53,3 +53,5 @@ dp.argtopk([1, 2], m=1)  # refused
 dp.argtopk([1, 2], 1, nan="first")  # refused
 dp.topk([1, 2], 1, -1, True, True, "last")  # refused
 dp.topk([1, 2], 1.0)  # refused
+dp.plan(k=2, epsilon=1.0, domain="public")  # refused
+dp.zipf(0.8, 100, 20)  # refused
