@@ -87,6 +87,8 @@ def from_a_database(connection: sqlite3.Connection) -> dp.Histogram:
     )  # fmt: skip
     assert_type(by, dp.Histograms)
     return dp.Histogram.from_sql(connection, "visits", user="who", item="page", dialect="sqlite")
+
+
 SHAPE = dp.zipf(0.8, n_users=100, n_items=20)
 assert_type(dp.plan(k=2, epsilon=1.0, delta=1e-6, like=SHAPE), dp.Choices)
 assert_type(dp.simulate(dp.peel, SHAPE, epsilons=[0.1, 1], ks=2), dp.Simulation)
