@@ -44,7 +44,7 @@ def place(tmp_path, monkeypatch):
 
 # What was typed, and words of the error that say what to do about it.
 COMMAND_LINE = [
-    ("pick", "choose from 'select', 'rank'"),
+    ("pick", "choose from 'select', 'plan'"),
     ("select", "FILE; see dptopk select --help"),
     ("select e.csv", r"--epsilon \(or --ledger\), e.g. --epsilon 1; see dptopk select --help"),
     ("select e.csv --epsilon 1", "needs --delta, e.g. --delta 1e-6"),
