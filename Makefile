@@ -6,6 +6,7 @@
 #   make san    the tests of the C code under AddressSanitizer and UBSan
 #   make clang  those of its SIMD levels, the C code compiled by clang
 #   make dist   sdist, a wheel from it, and the quick tests (but those of `dptopk verify`) against it
+#   make docs   the documentation as a site, in build/docs
 #   make bench  the performance table (python -m benchmarks)
 #
 # All of it happens in .venv, made from PYTHON.
@@ -22,7 +23,7 @@ install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/pytho
 LEVEL_TESTS := $(addprefix tests/test_,argtopk.py race.py rows.py paths.py joint.py canonical.py)
 C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
 
-.PHONY: demo test test-quick test-full check lint san clang dist bench clean
+.PHONY: demo test test-quick test-full check lint san clang dist docs bench clean
 
 demo: .venv/run
 	$(BIN)/dptopk select examples/debian12_sections.parquet --user package --item dependency \
@@ -43,7 +44,7 @@ lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 tests/test_typing.py
+	$(BIN)/python -m pytest -n 2 -m full tests/test_typing.py
 	$(BIN)/stubtest dptopk._core --mypy-config-file pyproject.toml --ignore-disjoint-bases \
 		--allowlist tests/typing/stubtest.txt --concise
 	$(CC) -std=c11 -O2 -Wall -Wextra -Wshadow -Werror -fsyntax-only csrc/*.c
@@ -73,6 +74,10 @@ dist: .venv/dev
 	cd build/fresh && bin/pytest -p no:cacheprovider -m "not slow and not full" \
 		../../tests --ignore=../../tests/test_verify.py
 
+# A link to a page that is not there, or a docstring that is not numpydoc, is an error.
+docs: .venv/docs
+	$(BIN)/sphinx-build -q -W --keep-going -c docs/site -b html docs build/docs
+
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
 
@@ -94,6 +99,10 @@ clean:
 
 .venv/full: .venv/test
 	$(call install,-e '.[full]')
+	touch $@
+
+.venv/docs: .venv/run
+	$(call install,-e '.[docs]')
 	touch $@
 
 .venv/bench: .venv/run

@@ -166,7 +166,7 @@ def l_inf_error(picks: Any, counts: Any, k: int) -> float:
 
 
 def l_1_error(picks: Any, counts: Any, k: int) -> float:
-    """Return the sum of |c_i - c'_i| over the places i = 1 .. k.
+    """Return the sum of abs(c_i - c'_i) over the places i = 1 .. k.
 
     The vectors of `l_inf_error` in the other norm; JOINT defines only the former.
 

@@ -63,8 +63,8 @@ def condition_numbers(transition: Any) -> ConditionNumbers:
 
     Let P and Q be the transition matrices, p and q their stationary distributions, and
     E the largest L1 distance of a row of P to the same row of Q. Then each number c of P has
-    max |p - q| <= c E, and those that say so in `ConditionNumbers` have
-    sum |p - q| <= c E.
+    max abs(p - q) <= c E, and those that say so in `ConditionNumbers` have
+    sum abs(p - q) <= c E.
 
     They tell about the data: no noise may be set by them. `rank_pairs` takes the fifth, with
     a bound on tau_1 that holds whatever the outcomes.
