@@ -68,7 +68,7 @@ enum { LANES = 16 };
     {                                                                                              \
         int64_t lane[LANES], kept[DPTK_FEW + 1];                                                   \
         uint8_t at[DPTK_FEW + 1], rank[DPTK_FEW];                                                  \
-        size_t count = 0, i = LANES;                                                               \
+        size_t count = 0, ties = 0, i = LANES;                                                               \
                                                                                                    \
         if (n < 2 * LANES || m > LANES) {                                                          \
             order(keys, n, from);                                                                  \
@@ -81,10 +81,12 @@ enum { LANES = 16 };
         for (size_t j = 0; i < n; i++, j++) lane[j] = keys[i] > lane[j] ? keys[i] : lane[j];       \
         order(lane, LANES, rank);                                                                  \
         const int64_t bound = lane[rank[m - 1]];                                                   \
-        for (i = 0; i < n; i++) {                                                                  \
+        for (i = 0; i < n; i++) { /* of those that equal it m are enough */                        \
+            const int equal = keys[i] == bound;                                                    \
             kept[count] = keys[i];                                                                 \
             at[count] = (uint8_t)i;                                                                \
-            count += keys[i] >= bound;                                                             \
+            count += (keys[i] > bound) | (equal & (ties < m));                                     \
+            ties += (size_t)equal;                                                                 \
         }                                                                                          \
         order(kept, count, rank);                                                                  \
         for (i = 0; i < m; i++) from[i] = at[rank[i]];                                             \

@@ -236,7 +236,20 @@ DPTK_TYPES(VECTORS)
             out[j] = (wide)(OUTSIDE_##side(less, x, limit));                                       \
             if (has_sign) sign |= (name##_mask)x;                                                  \
         }                                                                                          \
-        for (uint64_t in = ~lanes(out, LANE) & (mine); in; in &= in - 1) {                         \
+        uint64_t in = ~lanes(out, LANE) & (mine);                                                  \
+        if (in == UINT64_MAX) { /* the compiler's vectors do */                                    \
+            int64_t fits = -1;                                                                     \
+            for (size_t j = 0; j < BITS; j++) {                                                    \
+                DPTK_SCORE(type, one, data + ((at) + j) * LANE);                                   \
+                const int64_t key = name##_key(one) ^ flip;                                        \
+                keys[held + j] = key;                                                              \
+                index[held + j] = (int64_t)(first + (at) + j);                                     \
+                fits &= -(int64_t)((key >= bound) & !name##_nan(one));                             \
+            }                                                                                      \
+            held += fits ? BITS : 0;                                                               \
+            in = fits ? 0 : in;                                                                    \
+        }                                                                                          \
+        for (; in; in &= in - 1) {                                                                 \
             const size_t where = (at) + (size_t)__builtin_ctzll(in);                               \
             OFFER(name, type, bits, where);                                                        \
         }                                                                                          \
@@ -272,9 +285,12 @@ DPTK_TYPES(VECTORS)
         }                                                                                          \
         for (; noted && held < enough; noted &= noted - 1) {                                       \
             const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
-            for (size_t at = group; at < group + GROUP; at += BITS)                                \
+            for (size_t at = group; at < group + GROUP; at += BITS) {                              \
                 SIFT(name, type, bits, less, side, at, UINT64_MAX);                                \
-            if (held >= enough) end = group + GROUP;                                               \
+                if (held < enough) continue;                                                       \
+                end = at + BITS;                                                                   \
+                break;                                                                             \
+            }                                                                                      \
         }                                                                                          \
         i = end;                                                                                   \
     }                                                                                              \
