@@ -59,6 +59,21 @@ DPTK_FIRST_LEVEL static inline void compare(const int64_t *keys, size_t n, uint8
 }
 #endif
 
+/* Of keys from a bound on, without all but the first m that equal it. */
+static size_t fewer(int64_t *keys, uint8_t *at, size_t n, size_t m, int64_t bound)
+{
+    size_t count = 0, ties = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const int equal = keys[i] == bound;
+        keys[count] = keys[i];
+        at[count] = at[i];
+        count += !equal | (ties < m);
+        ties += (size_t)equal;
+    }
+    return count;
+}
+
 /* The first m places of that order. The m-th largest of the maxima of LANES lanes is a bound
  * that m keys reach at least, and few more: only those are put in order. */
 enum { LANES = 16 };
@@ -68,7 +83,7 @@ enum { LANES = 16 };
     {                                                                                              \
         int64_t lane[LANES], kept[DPTK_FEW + 1];                                                   \
         uint8_t at[DPTK_FEW + 1], rank[DPTK_FEW];                                                  \
-        size_t count = 0, ties = 0, i = LANES;                                                               \
+        size_t count = 0, i = LANES;                                                               \
                                                                                                    \
         if (n < 2 * LANES || m > LANES) {                                                          \
             order(keys, n, from);                                                                  \
@@ -81,13 +96,12 @@ enum { LANES = 16 };
         for (size_t j = 0; i < n; i++, j++) lane[j] = keys[i] > lane[j] ? keys[i] : lane[j];       \
         order(lane, LANES, rank);                                                                  \
         const int64_t bound = lane[rank[m - 1]];                                                   \
-        for (i = 0; i < n; i++) { /* of those that equal it m are enough */                        \
-            const int equal = keys[i] == bound;                                                    \
+        for (i = 0; i < n; i++) {                                                                  \
             kept[count] = keys[i];                                                                 \
             at[count] = (uint8_t)i;                                                                \
-            count += (keys[i] > bound) | (equal & (ties < m));                                     \
-            ties += (size_t)equal;                                                                 \
+            count += keys[i] >= bound;                                                             \
         }                                                                                          \
+        if (count > 2 * LANES) count = fewer(kept, at, count, m, bound);                           \
         order(kept, count, rank);                                                                  \
         for (i = 0; i < m; i++) from[i] = at[rank[i]];                                             \
     }
