@@ -5,6 +5,7 @@ Each takes `options`, the arguments of `dptopk.Ledger`, so that it runs on any s
 
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import select
@@ -19,6 +20,8 @@ import dptopk as dp
 
 CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
 PLENTY = 10**9
+#: Processes, threads of each, and calls of each of those.
+HAMMER = (8, 4, 500) if os.environ.get("DPTOPK_HAMMER") else (3, 2, 10)
 
 
 def _spend(options, run, pipe):
@@ -32,7 +35,7 @@ def _spend(options, run, pipe):
             os.write(pipe, (json.dumps([request, release.items, release.outcomes]) + "\n").encode())
 
 
-def kills(options, times, *, seed=1, every=10, strike=None):
+def kills(options, times, *, seed=1, strike=None):
     """Kill a process in the middle of its calls, so many times; return counts.
 
     Checks every so often that nothing came back without its charge. `strike` is called now
@@ -46,7 +49,7 @@ def kills(options, times, *, seed=1, every=10, strike=None):
         for number in range(5):
             session.limited_domain(CLEAR, k=4, k_bar=4, request_id=f"{number}")
         seconds = (time.perf_counter() - start) / 5  # a call
-    delivered = {}
+    delivered, every = {}, max(10, times // 20)
     for run in range(times):
         reader, writer = os.pipe()
         pid = os.fork()
@@ -198,3 +201,58 @@ def cuts(options, address, socket_path, calls, *, seed=1):
         assert charged == PLENTY - left.outcomes
         assert set(history) <= {*came, *unknown}
     return {"calls": calls, **proxy.cuts, "delivered": len(came), "not known": len(unknown)}
+
+
+def _pay(options, threads, calls, results):
+    paid, errors = [], []
+    with dp.Ledger(**options) as ledger:
+        session = dp.Session.bound(ledger, "busy")
+
+        def work():
+            for _ in range(calls):
+                try:
+                    paid.append(session.limited_domain(CLEAR, k=2, k_bar=3).outcomes)
+                except dp.BudgetError:
+                    try:
+                        paid.append(session.limited_domain(CLEAR, k="rest", k_bar=3).outcomes)
+                    except dp.BudgetError:
+                        return
+                except Exception as error:
+                    errors.append(repr(error))
+                    return
+
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    results.put((len(paid), sum(paid), errors))
+
+
+def hammer(options, processes, threads, calls, method):
+    """Let many processes of many threads want a little more than there is; return counts."""
+    options = options | {"timeout": 300}
+    k_star = processes * threads * calls * 2 - 7
+    with dp.Ledger(**options) as ledger:
+        ledger.create("busy", k_star=k_star, calls=PLENTY, epsilon=1e5, delta=1e-6, method="zcdp")
+        context = multiprocessing.get_context(method)
+        results = context.SimpleQueue()
+        workers = [
+            context.Process(target=_pay, args=(options, threads, calls, results))
+            for _ in range(processes)
+        ]
+        start = time.perf_counter()
+        for worker in workers:
+            worker.start()
+        answers = [results.get() for _ in workers]
+        seconds = time.perf_counter() - start
+        for worker in workers:
+            worker.join()
+            assert worker.exitcode == 0
+        assert [errors for _, _, errors in answers] == [[]] * processes
+        assert sum(paid for _, paid, _ in answers) == k_star
+        assert ledger.budget("busy").remaining.outcomes == 0
+        assert sum(entry.outcomes for entry in ledger.history("busy")) == k_star
+    made = sum(number for number, _, _ in answers)
+    return {"processes": processes, "threads": threads, "calls": made,
+            "a second": round(made / seconds)}  # fmt: skip

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ledger_harness import CLEAR, kills
+from ledger_harness import CLEAR, HAMMER, hammer, kills
 
 import dptopk as dp
 from dptopk import _core
@@ -32,7 +32,6 @@ from dptopk.budget.terms import Terms
 
 TERMS = {"k_star": 20, "calls": 5, "epsilon": 1.0, "delta": 1e-6}
 CRASHES = int(os.environ.get("DPTOPK_CRASHES", "20"))
-HAMMER = (8, 4, 500) if os.environ.get("DPTOPK_HAMMER") else (3, 2, 10)
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
@@ -587,28 +586,6 @@ def test_killed_at_any_point_nothing_is_released_without_its_charge(path):
 # ---- many processes and threads
 
 
-def hammer(path, threads, calls, results):
-    paid, errors = [], []
-    with dp.Ledger(path, timeout=300) as ledger:
-        session = dp.Session.bound(ledger, "busy")
-
-        def work():
-            for _ in range(calls):
-                try:
-                    paid.append(session.limited_domain(CLEAR, k=2, k_bar=3).outcomes)
-                except dp.BudgetError:
-                    try:
-                        paid.append(session.limited_domain(CLEAR, k="rest", k_bar=3).outcomes)
-                    except dp.BudgetError:
-                        return
-                except Exception as error:
-                    errors.append(repr(error))
-                    return
-
-        run_threads(work, threads)
-    results.put((sum(paid), errors))
-
-
 @pytest.mark.parametrize("method", ["spawn", "fork"])
 def test_processes_and_threads_pay_exactly_what_there_is(path, method):
     if method not in multiprocessing.get_all_start_methods():
@@ -616,25 +593,7 @@ def test_processes_and_threads_pay_exactly_what_there_is(path, method):
     processes, threads, calls = HAMMER
     if method == "spawn":
         processes = min(processes, 2)
-    k_star = processes * threads * calls * 2 - 7  # a little less than all want
-    with dp.Ledger(path) as ledger:
-        ledger.create("busy", k_star=k_star, calls=10**9, epsilon=1e5, delta=1e-6, method="zcdp")
-        context = multiprocessing.get_context(method)
-        results = context.SimpleQueue()
-        workers = [
-            context.Process(target=hammer, args=(path, threads, calls, results))
-            for _ in range(processes)
-        ]
-        for worker in workers:
-            worker.start()
-        answers = [results.get() for _ in workers]
-        for worker in workers:
-            worker.join()
-            assert worker.exitcode == 0
-        assert [errors for _, errors in answers] == [[]] * processes
-        assert sum(paid for paid, _ in answers) == k_star
-        assert ledger.budget("busy").remaining.outcomes == 0
-        assert sum(entry.outcomes for entry in ledger.history("busy")) == k_star
+    print(hammer({"path": path}, processes, threads, calls, method))
 
 
 @forks

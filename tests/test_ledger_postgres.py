@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from ledger_harness import CLEAR, Proxy, cuts, kills
+from ledger_harness import CLEAR, HAMMER, Proxy, cuts, hammer, kills
 
 import dptopk as dp
 from dptopk import _core
@@ -263,6 +263,12 @@ def test_a_budget_that_another_client_holds(ledger, options, server, schema, mon
         impatient.create("bob", **TERMS)  # who has a budget of their own does not wait
         db.execute("ROLLBACK")
     assert ledger.budget("ann").remaining == (20, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_processes_and_threads_pay_exactly_what_there_is(options):
+    print(hammer(options, *HAMMER, "fork"))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

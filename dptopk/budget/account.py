@@ -38,8 +38,8 @@ class Account(Protocol):
     ) -> int | Released:
         """Charge, or raise BudgetError; a Release if the request has been answered before."""
 
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> None:
-        """Keep as much of the charge as `outcomes`, and record what it was for."""
+    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> Released:
+        """Keep as much of the charge as `outcomes`; record what it was for, and return it."""
 
 
 class ProcessAccount(Account):
@@ -85,12 +85,13 @@ class ProcessAccount(Account):
             self._reserved[self._tickets] = outcomes
             return self._tickets
 
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> None:
+    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> Released:
         """Give back what was reserved and did not come."""
         if os.getpid() != self._pid:
             raise BudgetError("the process was forked while this was drawn: it is the parent's")
         with self._lock:
             self._outcomes += self._reserved.pop(ticket) - outcomes
+        return released
 
 
 def check(left: Remaining, outcomes: int, calls: int) -> None:
@@ -144,9 +145,9 @@ class LedgerAccount(Account):
         price = self._price(outcomes, calls)
         return self._book.charge(self._name, price, _check, call, request_id=request_id)
 
-    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> None:
+    def settle(self, ticket: int, outcomes: int, calls: int, released: Released) -> Released:
         """Record the release and give back what it did not cost, on disk."""
-        self._book.settle(self._name, ticket, self._price(outcomes, calls), released)
+        return self._book.settle(self._name, ticket, self._price(outcomes, calls), released)
 
     def _price(self, outcomes: int, calls: int) -> Price:
         amounts = {"outcomes": Fraction(outcomes), "calls": Fraction(calls)}

@@ -30,6 +30,7 @@ from dptopk.budget.lines import (
     state_in,
     text_of,
 )
+from dptopk.budget.periods import at_cost_of
 from dptopk.budget.record import decode, encode
 from dptopk.budget.store import Line, Log, Store, UncertainError
 from dptopk.errors import LedgerConflictError, LedgerError, UnknownBudgetError
@@ -189,12 +190,14 @@ class Book:
 
         return self.writing([name] if cap is None else [name, cap], make)
 
-    def settle(self, name: str, ticket: int, taken: Price, released: Released) -> None:
-        """Record what was released, and give back what it did not cost."""
-        body = encode(released)
+    def settle(self, name: str, ticket: int, taken: Price, released: Released) -> Released:
+        """Record what was released, and give back what it did not cost.
+
+        Returns it at the cost of all periods there have been.
+        """
         cap = self.created(name)["cap"]
 
-        def make(reader: Reader) -> tuple[None, list[Line]]:
+        def make(reader: Reader) -> tuple[Released, list[Line]]:
             charged = fields_of(reader.log.lines(key(name), ticket, 1)[0])
             state = reader.state(name)
             about = charged.get("request_id", charge_id(ticket))
@@ -206,6 +209,8 @@ class Book:
             ours = minus(amounts_in(charged["amounts"]), taken.amounts)
             if charged["periods"] != state.periods:  # what was left of an earlier one is gone
                 ours = dict.fromkeys(ours, Fraction(0))
+            whole = at_cost_of(released, state.periods)
+            body = encode(whole)
             lines = [
                 line_after(
                     name, state, "release", plus(state.left, ours), body=body, of=ticket,
@@ -223,9 +228,9 @@ class Book:
                         of=charged["cap"][1], below=[key(name), lines[0].seq],
                     )
                 )  # fmt: skip
-            return None, lines
+            return whole, lines
 
-        self.writing([name] if cap is None else [name, cap], make)
+        return self.writing([name] if cap is None else [name, cap], make)
 
     def renew(self, name: str, period: str) -> None:
         """Begin a new period, with the whole budget; the same period begins once."""

@@ -33,7 +33,7 @@ from dptopk.budget.exact import Exact, exact
 from dptopk.budget.filter_account import FilterAccount, ProcessFilterAccount, amounts_of
 from dptopk.budget.filter_calls import FilterCalls
 from dptopk.budget.lines import short_enough
-from dptopk.budget.periods import at_cost_of, over_periods
+from dptopk.budget.periods import over_periods
 from dptopk.budget.total import Left, Total, left_of
 from dptopk.mechanisms.weighted import Call
 from dptopk.release import Cost
@@ -340,9 +340,8 @@ class Filter(FilterCalls):
         ticket = self._account.reserve(steps.most * each, failure, call, request_id)
         if not isinstance(ticket, int):
             return ticket
-        released = self._of_all_periods(plan.draw(rng))
-        self._account.settle(ticket, steps.taken(released) * each, failure, released)
-        return released
+        released = plan.draw(rng)
+        return self._account.settle(ticket, steps.taken(released) * each, failure, released)
 
     def _run_weighted(
         self,
@@ -372,18 +371,13 @@ class Filter(FilterCalls):
         ticket = self._account.reserve(cost, delta, call, request_id)
         if not isinstance(ticket, int):
             return ticket
-        released = self._of_all_periods(plan.draw(rng))
-        self._account.settle(ticket, cost, delta, released)
-        return released
+        released = plan.draw(rng)
+        return self._account.settle(ticket, cost, delta, released)
 
     def _earlier(self, call: dict[str, Any], request_id: str | None) -> Any:
         if request_id is None:
             return None
         return self._account.recorded(short_enough("request_id", request_id), call)
-
-    def _of_all_periods(self, released: Any) -> Any:
-        """Let what was released say what all periods cost together, if there are more."""
-        return at_cost_of(released, self._cost_of_call, self._account.periods)
 
     def _check_threshold(self, what: str = "a noisy threshold") -> None:
         if self.delta == 0.0:

@@ -64,8 +64,8 @@ class FilterAccount(Protocol):
     ) -> int | Released:
         """Charge, or raise BudgetError; a Release if the request has been answered before."""
 
-    def settle(self, ticket: int, price: Fraction, delta: Fraction, released: Released) -> None:
-        """Keep as much of the charge as this price and delta, and record what it was for."""
+    def settle(self, ticket: int, price: Fraction, delta: Fraction, released: Released) -> Released:
+        """Keep this much of the charge; record what it was for, and return it."""
 
 
 class ProcessFilterAccount(FilterAccount):
@@ -121,12 +121,13 @@ class ProcessFilterAccount(FilterAccount):
                 self._reserved[self._tickets] = price
             return self._tickets
 
-    def settle(self, ticket: int, price: Fraction, delta: Fraction, released: Released) -> None:
+    def settle(self, ticket: int, price: Fraction, delta: Fraction, released: Released) -> Released:
         """Give back what was reserved and did not come."""
         if os.getpid() != self._pid:
             raise BudgetError("the process was forked while this was drawn: it is the parent's")
         with self._lock:
             self._left["epsilon" if self._pure else "rho"] += self._reserved.pop(ticket) - price
+        return released
 
 
 class LedgerFilterAccount(FilterAccount):
@@ -169,9 +170,9 @@ class LedgerFilterAccount(FilterAccount):
             self._name, self._price(price, delta), check, call, request_id=request_id, paid=paid
         )
 
-    def settle(self, ticket: int, price: Fraction, delta: Fraction, released: Released) -> None:
+    def settle(self, ticket: int, price: Fraction, delta: Fraction, released: Released) -> Released:
         """Record the release and give back what it did not cost, on disk."""
-        self._book.settle(self._name, ticket, self._price(price, delta), released)
+        return self._book.settle(self._name, ticket, self._price(price, delta), released)
 
     def _price(self, price: Fraction, delta: Fraction) -> Price:
         amounts = amounts_of(self._pure, price, delta)

@@ -30,13 +30,13 @@ def _times(periods: int, value: float) -> float:
     return value if math.isinf(value) else up(periods * Fraction(value))
 
 
-def at_cost_of(released: Any, cost: Cost, periods: int) -> Any:
-    """Return what was released at the cost of so many periods, of which one costs this."""
+def at_cost_of(released: Any, periods: int) -> Any:
+    """Return what was released at the cost of so many periods, of which it names one."""
     if periods == 1:
         return released
-    if not isinstance(released, Releases):
-        return released.at_cost(over_periods(cost, periods))
     whole = over_periods(released.cost, periods)
+    if not isinstance(released, Releases):
+        return released.at_cost(whole)
     return Releases(
         released.groups,
         [each.at_cost(whole) for each in released.values()],

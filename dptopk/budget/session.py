@@ -16,7 +16,7 @@ from dptopk.budget.account import Account, ProcessAccount, check
 from dptopk.budget.batch import SESSION_CALLS, Batch, SessionQuote, run_all
 from dptopk.budget.calls import Calls, call_of, largest_k, steps_in
 from dptopk.budget.lines import short_enough
-from dptopk.budget.periods import at_cost_of, over_periods
+from dptopk.budget.periods import over_periods
 from dptopk.budget.terms import ACCOUNTINGS, Remaining, Spent, Terms
 from dptopk.errors import BudgetError
 from dptopk.histogram import Counts, Histograms
@@ -248,9 +248,8 @@ class Session(Calls):
                 # Another call took some of it in between: what is the rest now?
         if not isinstance(ticket, int):
             return ticket
-        released = at_cost_of(plan.draw(rng), self._cost_of_call, account.periods)
-        account.settle(ticket, steps.taken(released), steps.thresholds, released)
-        return released
+        released = plan.draw(rng)
+        return account.settle(ticket, steps.taken(released), steps.thresholds, released)
 
     @property
     def remaining(self) -> Remaining:

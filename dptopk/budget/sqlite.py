@@ -14,6 +14,7 @@ moved while it is open, is refused.
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import stat
 import threading
@@ -73,7 +74,7 @@ class SqliteStore(Store):
         self._timeout = timeout
         self._idle: list[sqlite3.Connection] = []
         self._used: list[sqlite3.Connection] = []
-        self._turn = threading.Lock()  # SQLite itself polls: threads wait here
+        self._turn = threading.Lock()
         self._closed = False
         with fork.transaction():  # not while a fork goes through them
             _make(self.path)
@@ -124,12 +125,12 @@ class SqliteStore(Store):
         with fork.transaction():
             if self._closed:
                 raise LedgerUnavailableError("the ledger is closed")
-            if begin == "BEGIN":
-                with self._running(begin) as db:
-                    yield db
-                return
-            if not self._turn.acquire(timeout=self._timeout):
-                raise LedgerUnavailableError(f"{self.path} is locked by other threads")
+            # SQLite polls for its locks. Within the process threads wait here in its place.
+            end = time.monotonic() + self._timeout
+            while not self._turn.acquire(timeout=0.1):
+                fork.check()  # the thread that has it may be in another process now
+                if time.monotonic() > end:
+                    raise LedgerUnavailableError(f"{self.path} is locked by other threads")
             try:
                 with self._running(begin) as db:
                     yield db
@@ -148,10 +149,11 @@ class SqliteStore(Store):
                 db = self._idle.pop()
             except IndexError:
                 db = _connect(self.path, self._timeout)
+                db.execute("PRAGMA busy_timeout = 0")  # _patiently waits
             self._used.append(db)
             sound = False
             try:
-                db.execute(begin)
+                self._patiently(db, begin)
                 try:
                     yield db
                 except DptopkError:
@@ -159,8 +161,7 @@ class SqliteStore(Store):
                     db.execute("ROLLBACK")
                     sound = True
                     raise
-                fork.check()
-                db.execute("COMMIT")
+                self._patiently(db, "COMMIT")
                 sound = True
             finally:
                 self._used.remove(db)
@@ -172,6 +173,22 @@ class SqliteStore(Store):
             raise UncertainError(f"{self.path} has another line there already") from None
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
+
+    def _patiently(self, db: sqlite3.Connection, statement: str) -> None:
+        """Run what may have to wait for other processes: SQLite itself looks ever less often."""
+        end = time.monotonic() + self._timeout
+        while True:
+            fork.check()
+            try:
+                db.execute(statement)
+                if statement == "BEGIN":  # takes no lock before its first read
+                    statement = "SELECT 1 FROM sqlite_master LIMIT 1"
+                    continue
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > end:
+                    raise
+            time.sleep(random.uniform(0.0005, 0.003))
 
 
 def _make(path: Path) -> None:
