@@ -22,6 +22,7 @@ import rich.console
 import rich.table
 
 from benchmarks import (
+    bench_accounting,
     bench_canonical,
     bench_compare,
     bench_cut,
@@ -49,6 +50,7 @@ from dptopk import _core
 from dptopk.verification.tapes import LEVELS
 
 BENCHES = {
+    "accounting": bench_accounting,
     "cut": bench_cut,
     "mechanisms": bench_mechanisms,
     "noise": bench_noise,

@@ -11,6 +11,7 @@ from scipy import special
 from dptopk import _core
 from dptopk.accounting import adaptive
 from dptopk.accounting.curve import DOWN, UP, delta_of, linear, spread_of
+from dptopk.verification.bounded_range import delta_in_order
 
 RANGE = 1e-6  # stands for range 0, as in the code
 
@@ -124,19 +125,7 @@ def test_formulas_that_promise_more_are_caught(broken):
 
 def from_below(range_, steps, cells):
     """V_steps at multiples of range / cells, t on the grid alone."""
-    span = steps * cells
-    x = range_ / cells * np.arange(-2 * span, 2 * span + 1)
-    value = np.maximum(0.0, -np.expm1(x))
-    for _ in range(steps):
-        left = -np.expm1(x[0] - range_ / cells * np.arange(cells, 0, -1))
-        both = np.concatenate([left, value, np.zeros(cells)])
-        n, best = len(value), value
-        for i in range(cells + 1):
-            p = math.expm1(range_ * (i / cells - 1)) / math.expm1(-range_)
-            low, high = both[cells - i : cells - i + n], both[2 * cells - i : 2 * cells - i + n]
-            best = np.maximum(best, p * low + (1 - p) * high)
-        value = best
-    return value[2 * span : 3 * span]
+    return delta_in_order([range_] * steps, range_ / cells)[1][: steps * cells]
 
 
 @pytest.mark.parametrize("range_", [1e-3, 0.3, 1.0, 3.0])

@@ -10,29 +10,13 @@ from dptopk import _core
 from dptopk.accounting import total_epsilon
 from dptopk.accounting.adaptive import blocks
 from dptopk.accounting.unequal import spread_out
+from dptopk.verification.bounded_range import delta_in_order
 
 CELL = 1 / 32
 
 
 def by_grid(sizes):
-    """Places x and the worst delta there of steps in this order, t on a grid: from below.
-
-    The last step acts first on V_0.
-    """
-    span = round(sum(sizes) / CELL)
-    x = CELL * np.arange(-2 * span, 2 * span + 1)
-    value = np.maximum(0.0, -np.expm1(x))
-    for size in reversed(sizes):
-        m = round(size / CELL)
-        both = np.concatenate([-np.expm1(x[0] - CELL * np.arange(m, 0, -1)), value, np.zeros(m)])
-        n, best = len(value), value
-        for i in range(m + 1):
-            p = math.expm1(i * CELL - size) / math.expm1(-size)
-            best = np.maximum(
-                best, p * both[m - i : m - i + n] + (1 - p) * both[2 * m - i : 2 * m - i + n]
-            )
-        value = best
-    return x[2 * span :], value[2 * span :]
+    return delta_in_order(sizes, CELL)
 
 
 def worst_order(sizes):

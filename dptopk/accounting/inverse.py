@@ -29,7 +29,7 @@ _TOTALS: dict[str, Callable[[closed.Groups, float], float]] = {
     "bounded_range_2020": closed.bounded_range_2020,
     "zcdp": closed.zcdp,
     "adaptive": lambda groups, delta: _adaptive(groups, delta),
-    "best": lambda groups, delta: _best(groups, delta),
+    "best": lambda groups, delta: _adaptive(groups, delta),  # which looks at all the others
 }
 #: Each method, what it assumes of a step, and its source.
 METHODS: dict[Method, tuple[str, str]] = {
@@ -48,11 +48,6 @@ _EQUAL_STEPS_ONLY = ("bounded_range_2020",)
 
 def _adaptive(groups: closed.Groups, delta: float) -> float:
     return recursion.adaptive(*groups[0], delta) if len(groups) == 1 else unequal(groups, delta)
-
-
-def _best(groups: closed.Groups, delta: float) -> float:
-    found = _adaptive(groups, delta)
-    return found if len(groups) == 1 else min(found, closed.closed_form(groups, delta))
 
 
 def _check(steps: Any, delta: Any, method: Any) -> tuple[int, float, Method]:
@@ -100,7 +95,8 @@ def total_epsilon(
         One of `METHODS`. basic, advanced and optimal assume epsilon_step-DP steps; all
         others assume epsilon_step-bounded-range ones (module docstring).
         "bounded_range_2020" needs equal steps. For equal steps "adaptive" is the worst case
-        itself, up to a part in a thousand; for others it is a bound (docs/proofs/adaptive.md).
+        itself, up to a part in a thousand; for others it is the least of several bounds
+        (docs/proofs/adaptive.md).
 
     Returns
     -------

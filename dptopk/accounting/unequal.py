@@ -1,7 +1,8 @@
 """Adaptive composition of bounded-range steps of several sizes.
 
 The sizes and their order are fixed beforehand, and the bound holds for every order. Steps
-are cut in two: the larger ones, and the rest. docs/proofs/adaptive.md shows that
+are cut in two: the larger ones, and the rest, which may be cut again. docs/proofs/adaptive.md
+shows that
 
 - the larger ones can only add their sum to what the rest costs, and
 - where they come between steps of the rest, each run of these is still a Gaussian, and
@@ -17,35 +18,40 @@ import numpy as np
 
 from dptopk import _core
 from dptopk.accounting.adaptive import MAX_RANGE, adaptive, blocks, solve
-from dptopk.accounting.compositions import Groups, basic
+from dptopk.accounting.compositions import Groups, basic, closed_form
 from dptopk.accounting.curve import DOWN, UP, delta_of
 from dptopk.rounding import padded
 
 __all__ = ["spread_out", "unequal"]
 
-_CUTS = 8  # sizes that may be among the larger ones
+_SIZES = 8  # that are told apart
+_CUTS = 3  # of these that may be among the larger ones
 _LARGE = 16  # steps of these that are worth the recursion
 _CELLS = 32
 
 
 def unequal(groups: Groups, delta: float) -> float:
     """Return the total of steps of falling sizes, rounded up."""
-    bound = basic(groups)
     if delta == 0.0:
-        return bound
-    for cut in range(min(len(groups), _CUTS + 1)):
-        larger, rest = groups[:cut], groups[cut:]
-        range_, steps = rest[0][0], sum(count for _, count in rest)
-        alone = adaptive(range_, steps, delta)
-        bound = min(bound, padded(basic(larger) + alone) if larger else alone)
-        count = sum(count for _, count in larger)
-        if 0 < count <= _LARGE and 1e-6 < larger[0][0] <= MAX_RANGE and delta > 1e-270:
-            bound = min(bound, _mixed(larger[0][0], count, range_, steps, delta, bound))
+        return basic(groups)
+    bound = math.inf
+    # From the smaller steps on, to which one size more comes each time.
+    for first in reversed(range(min(len(groups), _SIZES))):
+        part = groups[first:]
+        alone = adaptive(part[0][0], sum(count for _, count in part), delta)
+        with_all = [alone, closed_form(part, delta), padded(basic(part[:1]) + bound)]
+        bound = min(with_all)
+        for cut in range(1, min(len(part), _CUTS + 1)):
+            bound = min(bound, _mixed(part[:cut], part[cut:], delta, bound))
     return bound
 
 
-def _mixed(large: float, count: int, range_: float, steps: int, delta: float, most: float) -> float:
-    mu, beyond = blocks(range_, steps, runs=count + 1)
+def _mixed(larger: Groups, rest: Groups, delta: float, most: float) -> float:
+    large, count = larger[0][0], sum(count for _, count in larger)
+    if count > _LARGE or not 1e-6 < large <= MAX_RANGE or delta < 1e-270:
+        return math.inf
+    steps = sum(count for _, count in rest)
+    mu, beyond = blocks(rest[0][0], steps, runs=count + 1)
     if delta <= 2 * beyond:
         return math.inf
     curve = spread_out(large, count, mu, delta * 2.0**-50)

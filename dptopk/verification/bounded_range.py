@@ -6,7 +6,12 @@ one checks the other; grids of a few hundred points, for a handful of steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
+
+_Floats = NDArray[np.float64]
 
 
 def composed_delta(epsilon: float, *, epsilon_step: float, steps: int, grid: int = 200) -> float:
@@ -54,3 +59,43 @@ def composed_delta(epsilon: float, *, epsilon_step: float, steps: int, grid: int
         at = inner[:, None] - first[None, :]
         value = (chance * value[at] + (1 - chance) * value[at + grid]).max(axis=1)
     return float(value[0])
+
+
+def delta_in_order(sizes: Sequence[float], cell: float) -> tuple[_Floats, _Floats]:
+    """Worst delta of steps of several sizes in this order, from below.
+
+    Every strategy whose losses are multiples of `cell` is tried, by the same recursion.
+
+    Parameters
+    ----------
+    sizes : sequence of float
+        Bounded ranges, multiples of `cell`, in the order in which the steps are made.
+    cell : float
+        Width of the grid.
+
+    Returns
+    -------
+    array of float, array of float
+        Totals from 0 on, and delta at each.
+
+    Examples
+    --------
+    >>> from dptopk.verification.bounded_range import delta_in_order
+    >>> first = delta_in_order([1.0, 0.25, 0.25], 1 / 32)[1][0]
+    >>> last = delta_in_order([0.25, 0.25, 1.0], 1 / 32)[1][0]
+    >>> first < last  # the large step can use what came before
+    True
+    """
+    span = round(sum(sizes) / cell)
+    x = cell * np.arange(-2 * span, 2 * span + 1)
+    value = np.maximum(0.0, -np.expm1(x))
+    for size in reversed(sizes):  # the last step acts first
+        m, n = round(size / cell), len(value)
+        both = np.concatenate([-np.expm1(x[0] - cell * np.arange(m, 0, -1)), value, np.zeros(m)])
+        best = value
+        for i in range(m + 1):
+            chance = np.expm1(i * cell - size) / np.expm1(-size)
+            low, high = both[m - i : m - i + n], both[2 * m - i : 2 * m - i + n]
+            best = np.maximum(best, chance * low + (1 - chance) * high)
+        value = best
+    return x[2 * span :], value[2 * span :]
