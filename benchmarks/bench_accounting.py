@@ -73,7 +73,7 @@ def tables(quick: bool = False) -> Iterator[rich.table.Table]:
     )  # fmt: skip
     for steps in LIMITS:
         tries = [
-            _cold(lambda steps=steps: step_epsilon(1.0, steps, DELTA))  # type: ignore[misc]
+            _cold(lambda steps=steps: step_epsilon(1.0, steps, DELTA))
             for _ in range(3 if quick else 9)
         ]
         ours, ms = tries[0][0], min(x[1] for x in tries)
@@ -131,7 +131,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
     """Yield first calls, beside their limits."""
     for steps, limit in LIMITS.items():
         times = [
-            _cold(lambda i=i, steps=steps: step_epsilon(1.0 + i / 99, steps, DELTA))[1]  # type: ignore[misc]
+            _cold(lambda i=i, steps=steps: step_epsilon(1.0 + i / 99, steps, DELTA))[1]
             for i in range(5 if quick else 15)
         ]
         ms = min(times)

@@ -83,7 +83,7 @@ def delta_in_order(sizes: Sequence[float], cell: float) -> tuple[_Floats, _Float
     >>> from dptopk.verification.bounded_range import delta_in_order
     >>> first = delta_in_order([1.0, 0.25, 0.25], 1 / 32)[1][0]
     >>> last = delta_in_order([0.25, 0.25, 1.0], 1 / 32)[1][0]
-    >>> first < last  # the large step can use what came before
+    >>> bool(first < last)  # the large step can use what came before
     True
     """
     span = round(sum(sizes) / cell)
