@@ -1222,7 +1222,7 @@ cdef class Joint:
     cdef int status
 
     def __cinit__(self, const int64_t[::1] key, const int64_t[::1] end, size_t k, double scale,
-                  bint sequence, bint real):
+                  bint sequence, bint real, envelope=None):
         self.key, self.end = key, end  # kept alive
         self.groups.key = &key[0]
         self.groups.end = &end[0]
@@ -1233,6 +1233,9 @@ cdef class Joint:
         self.scratch = scratch_words(dptk_joint_scratch(k, sequence))
         if self.block == NULL:
             raise MemoryError
+        if envelope is not None:
+            self.use(envelope[0], envelope[1])
+            return
         watching(&self.watch, &self.last)
         with nogil:
             self.status = dptk_joint_envelope(&self.groups, k, scale, sequence, &self.watch,
@@ -1243,6 +1246,17 @@ cdef class Joint:
     def __dealloc__(self):
         free(self.block)
         free(self.scratch)
+
+    cdef int use(self, list blocks, double log_unit) except -1:
+        """Take what envelope() gave for the same scores, k and scale."""
+        cdef dptk_joint_block *block = self.block
+        if len(blocks) > DPTK_JOINT_BLOCKS:
+            raise ValueError("too many blocks")
+        for start, width, weight, constant in blocks:
+            block.start, block.width, block.weight, block.constant = start, width, weight, constant
+            block += 1
+        self.blocks, self.log_unit, self.status = len(blocks), log_unit, DPTK_OK
+        return 0
 
     def envelope(self):
         """([(start, width, weight, constant), ...], log_unit), or None: beyond doubles."""

@@ -392,6 +392,44 @@ def test_count_sets():
             dp.count_sets([3, 1], k=1, tau=bad)
 
 
+# ---- the envelope of a prepared histogram
+
+
+@pytest.mark.parametrize("output", ["set", "sequence"])
+@pytest.mark.parametrize("truncated", [False, True])
+def test_a_prepared_histogram_keeps_its_envelope(output, truncated, monkeypatch):
+    """The same picks on the same words as without; another k, scale or output makes its own."""
+    counts = np.random.default_rng(5).integers(0, 60, 300)
+
+    def prepared():
+        if not truncated:
+            return dp.Histogram(counts)
+        rows = np.sort(counts)[::-1]
+        return dp.Histogram.truncated(
+            rows[:50], np.arange(50), next_count=int(rows[50]), k_bar=50, n_items=300
+        )
+
+    kept = prepared()
+    made = []
+    whole = _core.Joint
+
+    def watched(*given):
+        made.append(given[6] is None)
+        return whole(*given)
+
+    monkeypatch.setattr(module._core, "Joint", watched)
+    for k, epsilon, again in ((7, 0.5, False), (7, 0.5, True), (8, 0.5, False), (8, 0.4, False),
+                              (8, 0.4, True), (7, 0.5, False)):  # fmt: skip
+        made.clear()
+        found = dp.joint(kept, k=k, epsilon=epsilon, output=output, rng=SeededRng(3))
+        assert made == [not again]
+        fresh = dp.joint(prepared(), k=k, epsilon=epsilon, output=output, rng=SeededRng(3))
+        assert (found.indices == fresh.indices).all()
+    made.clear()
+    dp.joint(kept, k=7, epsilon=0.5, output={"set": "sequence", "sequence": "set"}[output])
+    assert made == [True]
+
+
 # ---- Ctrl-C
 
 

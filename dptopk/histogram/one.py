@@ -83,6 +83,7 @@ class Histogram:
     __slots__ = (
         "_column",
         "_counted",
+        "_envelope",
         "_group_ends",
         "_groups",
         "_head",
@@ -109,6 +110,7 @@ class Histogram:
     _known_domain: bool
     _max_items_per_user: int | None
     _weighting: tuple[int, str] | None  # soft cap and norm, if the counts are sums of weights
+    _envelope: tuple[Any, Any] | None  # that of the last call of `joint`, and which call it was
 
     def __init__(self, counts: Numbers, labels: Any = None):
         array = counts_array("counts", counts)
@@ -153,7 +155,7 @@ class Histogram:
         self._k_bar = k_bar
         self._next_count = next_count
         self._max_items_per_user = max_items_per_user
-        self._groups = self._group_ends = None
+        self._groups = self._group_ends = self._envelope = None
         empty = np.empty(0, np.int64)
         self._head = (empty, empty) if head is None else head
         self._n_items = (0 if column is None else column.size) if n_items is None else n_items

@@ -32,6 +32,7 @@ class Field(NamedTuple):
     monotone: bool
     items: Callable[[_core.Source, np.ndarray], np.ndarray]
     histogram: Histogram | None
+    prepared: bool = False  # whether these scores are what the histogram always gives
 
     @property
     def n_items(self) -> int:
@@ -98,7 +99,7 @@ def _of_histogram(h: Histogram, k: int, monotone: bool) -> Field:
         deep = h.head(min(DEEP, len(h)))[1] if deepest < DEEP else head
         return _core.items(source, ranks, keys, ends, deep, h.tail)
 
-    return Field(keys, ends, False, monotone, items, h)
+    return Field(keys, ends, False, monotone, items, h, prepared=True)
 
 
 def _truncated(h: Histogram, k: int, monotone: bool) -> Field:
@@ -112,7 +113,7 @@ def _truncated(h: Histogram, k: int, monotone: bool) -> Field:
     def items(source: _core.Source, ranks: np.ndarray) -> np.ndarray:
         return outside(head, ranks)
 
-    return Field(keys, ends, False, monotone, items, h)
+    return Field(keys, ends, False, monotone, items, h, prepared=True)
 
 
 def _check_k(k: int, n_items: int) -> None:

@@ -204,8 +204,9 @@ def count_sets(counts: Counts, *, k: int, tau: Any) -> int:
     -----
     **Not private**: an exact function of the data, to study the mechanism with.
 
-    Cost: 2 k^2 products for each 61 bits of the result; under a second at k = 1,000,
-    some minutes at k = 10,000.
+    Cost: 2 k^2 products for each 61 bits of the result; under a second at k = 1,000;
+    at k = 10,000 nine seconds of processor time for 4,850 bits, 145 for 80,786.
+    Ctrl-C ends it.
 
     Examples
     --------
@@ -230,7 +231,13 @@ def count_sets(counts: Counts, *, k: int, tau: Any) -> int:
 
 def _ranks(field: Field, source: _core.Source, *, k: int, scale: float, output: str) -> np.ndarray:
     """Draw ranks; exactly, on the same words, where doubles can't decide."""
-    drawing = _core.Joint(field.keys, field.ends, k, scale, output == "sequence", field.real)
+    asked, kept = (k, scale, output), None
+    h = field.histogram if field.prepared else None
+    if h is not None and h._envelope is not None and h._envelope[0] == asked:
+        kept = h._envelope[1]
+    drawing = _core.Joint(field.keys, field.ends, k, scale, output == "sequence", field.real, kept)
+    if h is not None and kept is None:
+        h._envelope = asked, drawing.envelope()  # it follows from these numbers, without a draw
     ranks = drawing.draw(source)
     if ranks is not None:
         return ranks
