@@ -17,8 +17,9 @@ enum {
     MANY = 512,  /* picks from which a sweep is faster than a race, whatever the scores */
     SOME = 16,   /* ... and if the tail is looked at a lot: NEAR looks or more */
     NEAR = 64,
-    POINTS = 96, /* of the head, and of the tail, from which the floor is estimated */
-    HALVINGS = 14,
+    POINTS = 96, /* of the head, and of the tail, from which the floor is estimated, ... */
+    FEWER = 32,  /* ... for fewer than MANY picks */
+    HALVINGS = 12,
 };
 
 /* Beyond this many scales from the first score to the k-th the error bounds may be so
@@ -30,8 +31,10 @@ static const double REACH = 45.0; /* no noise is larger, in scales, but with a c
 static double chance_above(int noise, double x)
 {
     switch (noise) {
-    case DPTK_GUMBEL:
-        return x > 8.0 ? exp(-x) : -expm1(-exp(-x));
+    case DPTK_GUMBEL: { /* 1 - e^-e^-x, by its series where that is short */
+        const double e = exp(-x);
+        return x > 0.0 ? e * (1.0 - e / 2 * (1.0 - e / 3 * (1.0 - e / 4))) : 1.0 - exp(-e);
+    }
     case DPTK_EXPONENTIAL:
         return x > 0.0 ? exp(-x) : 1.0;
     case DPTK_LAPLACE:
@@ -46,6 +49,7 @@ static double chance_above(int noise, double x)
 /* What the floor is estimated from; scores in scales, measured from the first. */
 typedef struct sample {
     const race *r;
+    size_t most;         /* so many points of the head, and of the tail */
     double tail[POINTS]; /* some scores of the tail */
     size_t n_points;
 } sample;
@@ -74,7 +78,7 @@ static double expected_above(const sample *s, double x)
 {
     const race *r = s->r;
     const size_t from = first_below(r, x + REACH), to = first_below(r, x - REACH);
-    const size_t points = to - from < POINTS ? to - from : POINTS;
+    const size_t points = to - from < s->most ? to - from : s->most;
     double head = 0.0, tail = 0.0;
     for (size_t i = 0; i < points; i++)
         head += chance_above(
@@ -88,8 +92,8 @@ static double expected_above(const sample *s, double x)
 static void take_sample(sample *s)
 {
     const race *r = s->r;
-    for (size_t i = 0; r->n_tail && i < POINTS; i++) {
-        const size_t at = (size_t)((double)r->tail->n * ((double)i + 0.5) / POINTS);
+    for (size_t i = 0; r->n_tail && i < s->most; i++) {
+        const size_t at = (size_t)((double)r->tail->n * ((double)i + 0.5) / (double)s->most);
         const int64_t key = score_key(r->tail, at);
         if (is_tail(r, (int64_t)at, key))
             s->tail[s->n_points++] = scaled_difference(key, r->base, r->real, r->scale);
@@ -103,7 +107,7 @@ static int floor_of(const dptk_field *field, size_t k, double scale, int noise, 
     const size_t n = r.m + r.n_tail;
     /* More than k, for the scatter of the number and of the estimate. */
     const double target = (double)k * (1.0 + 0x1p-7) + 3.0 * sqrt((double)k);
-    sample s = {.r = &r};
+    sample s = {.r = &r, .most = k < MANY ? FEWER : POINTS};
     double low, high, near = 0.0;
     if (field->offset || field->stop || k > n || k > r.m || k < SOME) return 0;
     if (!(score_at(&r, k - 1) > -DEEP)) return 0;
