@@ -128,6 +128,10 @@ def race(
     valued: bool = False,
     sweep: float | None = None,
 ) -> Any: ...
+
+FEW: int
+
+def race_few(source: Source, scores: npt.NDArray[Any], k: int, scale: float, noise: int) -> Any: ...
 def sweep_floor(
     key: npt.NDArray[np.int64],
     index: npt.NDArray[np.int64],

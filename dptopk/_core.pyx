@@ -850,6 +850,65 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     return (items, values[:picked]) if valued else items
 
 
+cdef enum:
+    FEW_SCORES = 200
+    FEW_BLOCKS = 256
+
+FEW = FEW_SCORES
+
+
+def race_few(Source source, scores, Py_ssize_t k, double scale, int noise):
+    """The items picked from up to FEW scores, as by `cut` and `race` over all of them.
+
+    None if undecided; False, before a word is read, if a score is not finite.
+    """
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef dptk_field field
+    cdef dptk_race_scratch scratch
+    cdef dptk_block block[FEW_BLOCKS]
+    cdef dptk_runner runner[FEW_BLOCKS]
+    cdef uint32_t position[FEW_SCORES]
+    cdef int64_t key[FEW_SCORES]
+    cdef int64_t index[FEW_SCORES]
+    cdef int64_t infinite = 0x7FF0000000000000
+    cdef int64_t *space = NULL
+    cdef size_t picked
+    cdef int status
+    cdef int64_t[::1] item
+    column_of(scores, &view, &column)
+    try:
+        if not k <= <Py_ssize_t>column.n <= FEW_SCORES:
+            raise ValueError("there are too many scores, or too few")
+        field.real = column.type >= DPTK_F32
+        space = scratch_words(dptk_cut_scratch(column.n, column.n))
+        status = dptk_cut(&column, column.n, 0, space, key, index, NULL)
+    finally:
+        free(space)
+        PyBuffer_Release(&view)
+    field.m = column.n
+    if field.real and (status != DPTK_OK or not ~infinite < key[field.m - 1] <= key[0] < infinite):
+        return False
+    field.key = key
+    field.index = index
+    field.offset = NULL
+    field.tail = NULL
+    field.stop = 0
+    scratch.block = block
+    scratch.runner = runner
+    scratch.position = position
+    scratch.capacity = FEW_BLOCKS
+    items = np.empty(k, dtype=np.int64)
+    item = items
+    while True:
+        status = run(source.rng, &field, k, scale, noise, error_factor, 0, 0.0, &scratch, NULL,
+                     &item[0], NULL, &picked)
+        if not again(source, status):
+            break
+    raise_unsound(status)
+    return None if status == DPTK_UNDECIDED else items
+
+
 def sweep_floor(const int64_t[::1] key, const int64_t[::1] index, Py_ssize_t k, double scale,
                 int noise, bint real, tail):
     """The floor of the sweep that `race` makes over a field, or None: dptk_sweep_floor."""

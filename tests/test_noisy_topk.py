@@ -21,6 +21,47 @@ def test_noisy_topk_of_any_real_dtype(dtype):
     assert set(picks.tolist()) == set(np.argsort(-scores.astype(float), kind="stable")[:80])
 
 
+@pytest.mark.parametrize("noise", sorted(_core.NOISES))
+def test_few_scores_are_picked_as_many_are(noise, monkeypatch):
+    """Arrays of up to FEW go a shorter way: the same picks by the same words, replayed or not."""
+    differ = 0
+    for seed, kind in enumerate("bhilqBHILQfd" * 2):
+        rng = np.random.default_rng(seed)
+        scores = rng.integers(0, 100, size=int(rng.integers(1, _core.FEW + 1))).astype(kind)
+        k, scale = int(rng.integers(1, scores.size + 1)), float(rng.choice([1.0, 30.0]))
+
+        def picks(scale, scores=scores, k=k, seed=seed):
+            rng = SeededRng(seed)
+            return dp.noisy_topk(scores[::-1], k, scale=scale, noise=noise, rng=rng).tolist()
+
+        head = head_of_scores(scores[::-1], k=k, scale=scale)
+        right, _ = select(head, k=k, scale=scale, noise=noise, rng=SeededRng(seed))
+        assert picks(scale) == right.tolist()
+        differ += picks(1.3 * scale) != right.tolist()
+        if seed < 3:
+            monkeypatch.setattr(_core, "error_factor", 2.0**48)
+            assert picks(scale) == right.tolist()
+            monkeypatch.setattr(_core, "error_factor", 1.0)
+    assert differ > 5
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_few_scores_that_are_not_finite_are_refused(bad, dtype):
+    scores = np.arange(50, dtype=dtype)
+    for at in (0, 20, 49):
+        scores[at], kept = bad, scores[at]
+        generator = np.random.default_rng(1)
+        with pytest.raises(ValueError, match="scores must not contain"):
+            dp.noisy_topk(scores, 5, scale=1.0, rng=generator)
+        assert generator.random() == np.random.default_rng(1).random()  # no word was read
+        scores[at] = kept
+    with pytest.raises(ValueError, match="k must be at most"):
+        dp.noisy_topk(scores, 51, scale=1.0)
+    with pytest.raises(TypeError, match="axis"):
+        dp.noisy_topk(scores, 5, scale=1.0, axis=0.0)
+
+
 def test_noisy_topk_survives_what_breaks_the_naive_one():
     """Counts that overflow exp, differences that vanish in doubles, extreme scales."""
     assert dp.noisy_topk([10**18, 10**18 + 50, 3], 1, scale=1e-3).tolist() == [1]

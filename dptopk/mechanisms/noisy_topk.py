@@ -13,11 +13,12 @@ from dptopk._argtopk import AxisError, RaggedIndices, row_bounds
 from dptopk._types import Noise, Numbers
 from dptopk._validate import choice, integer, positive, scores_array
 from dptopk.mechanisms._rows import in_blocks, race_rows, select_rows_from, sorted_rows
-from dptopk.mechanisms._select import head_of_scores, select
+from dptopk.mechanisms._select import head_of_scores, replay, select
 from dptopk.rng import Rng, acquire, release
 
 __all__ = ["noisy_topk"]
 
+PLAIN = "bhilqBHILQfd"  # dtypes, by their characters, that the kernels take as they are
 CHUNK = 1 << 16  # scores that are put in order at a time: they stay in the cache
 
 
@@ -135,11 +136,27 @@ def noisy_topk(
     >>> dp.noisy_topk(np.array([5, 900, 7]), 2, scale=1.0, offsets=[0, 2, 3])
     RaggedIndices(indices=array([1, 0, 2]), offsets=array([0, 2, 3]))
     """
-    array = scores_array("scores", scores, many=True)
+    few = (
+        type(scores) is np.ndarray
+        and scores.ndim == 1
+        and 0 < scores.size <= _core.FEW
+        and scores.dtype.char in PLAIN
+        and scores.dtype.isnative
+        and size is None
+        and offsets is None
+        and (axis is None or (type(axis) is int and axis in (0, -1)))
+    )
+    array = scores if few else scores_array("scores", scores, many=True)
     k = integer("k", k)
     scale = positive("scale", scale)
     noise = choice("noise", noise, _core.NOISES)
     workers = integer("workers", workers)
+    if few:
+        _check_k(k, array.size)
+        picks = _of_few(array, k, scale, noise, rng)
+        if picks is not None:
+            return picks
+        array = scores_array("scores", scores)  # says what is not finite
     if axis is None:
         array, axis = array.ravel(), -1
     axis = _axis(axis, array.ndim)
@@ -171,6 +188,21 @@ def noisy_topk(
         picks += np.repeat(bounds[:-1], np.diff(place))
         return RaggedIndices(picks.reshape(*draws, place[-1]), place)
     return np.moveaxis(picks.reshape(*draws, *shape, k), -1, axis - array.ndim)
+
+
+def _of_few(
+    array: np.ndarray, k: int, scale: float, noise: Noise, rng: Rng | None
+) -> np.ndarray | None:
+    """Return what the general way does, sooner; None if a score is not finite."""
+    source = acquire(rng)
+    try:
+        picks = _core.race_few(source, array, k, scale, _core.NOISES[noise])
+        if picks is None:
+            head = head_of_scores(array, k=k, scale=scale)
+            picks = replay(source, head, k=k, scale=scale, noise=noise)
+        return None if picks is False else picks
+    finally:
+        release(source)
 
 
 def _draw(
