@@ -59,6 +59,8 @@ def _double(name: str, value: Any, toward: float) -> float:
         number = float(value)
     except OverflowError:
         return math.inf
+    if math.isinf(number):  # so a Decimal past all floats, which raises nothing
+        return number
     exact: Any = value
     return up(exact) if toward > 0.0 else down(exact) if number > 0.0 else number
 

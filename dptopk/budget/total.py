@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -89,15 +90,16 @@ class Total(NamedTuple):
         composition = down(exact(delta) - thresholds)
         if most > 0.0 and composition == 0.0:
             raise ValueError(f"delta is too small to share, got {delta}")
+        whole = _stated(most, delta)
         if rho is not None:
             least, amount = positive("rho", rho), exact(rho)
             follows = epsilon_of_rho(up(amount), composition) if composition else math.inf
-            return cls(False, amount, thresholds, follows, most, least)
+            return cls(False, amount, thresholds, max(0.0, follows), whole, least)
         given = positive("epsilon", epsilon)
         if most == 0.0:
-            return cls(True, exact(epsilon), thresholds, given, most, 0.0)
+            return cls(True, exact(epsilon), thresholds, _stated(given, epsilon), whole, 0.0)
         least = rho_of(given, composition)
-        return cls(False, Fraction(least), thresholds, given, most, least)
+        return cls(False, Fraction(least), thresholds, given, whole, least)
 
     def texts(self) -> dict[str, Any]:
         """Return what a ledger keeps of it; `of_texts` returns the same total."""
@@ -124,8 +126,20 @@ class Total(NamedTuple):
         return Cost(self.epsilon, self.delta, f"{what}: {theorem}", rho)
 
 
+def _stated(nearest: float, value: Any) -> float:
+    """Return the double that a cost says: a float stands for the decimal that it prints as."""
+    return up(exact(value)) if isinstance(value, (int, Fraction, Decimal)) else nearest
+
+
 @lru_cache(maxsize=256)
 def rho_of(epsilon: float, delta: float) -> float:
     """Return about the largest rho such that rho-zCDP is (epsilon, delta)-DP, rounded down."""
-    guess = epsilon * epsilon / (4 * (epsilon - math.log(delta)))
-    return largest(lambda rho: epsilon_of_rho(rho, delta), epsilon, max(guess, 1e-300), ulps=4)
+    guess = epsilon / 4 / (1 - math.log(delta) / epsilon)  # no square: it may be past all floats
+
+    def total(rho: float) -> float:
+        return epsilon_of_rho(rho, delta)
+
+    found = largest(total, epsilon, max(guess, 1e-300), ulps=4)
+    if found == 0.0:
+        raise ValueError(f"epsilon and delta are too small, got {epsilon} and {delta}")
+    return found
