@@ -552,6 +552,11 @@ def test_a_new_file_is_its_owners_alone(tmp_path):
             ledger.create("ann", **TERMS)
             modes = {file.name: file.stat().st_mode & 0o777 for file in tmp_path.iterdir()}
         assert modes == dict.fromkeys(("new", "new-journal"), 0o600)
+        os.umask(0o777)
+        with dp.Ledger(tmp_path / "masked") as ledger:
+            ledger.create("ann", **TERMS)
+        assert (tmp_path / "masked").stat().st_mode & 0o777 == 0o600
+        os.umask(0)
         (tmp_path / "link").symlink_to(tmp_path / "target")
         dp.Ledger(tmp_path / "link").close()
         assert (tmp_path / "target").stat().st_mode & 0o777 == 0o600

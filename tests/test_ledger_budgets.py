@@ -536,6 +536,19 @@ def test_an_old_copy_does_not_go_on_from_an_export(busy, path, tmp_path):
             verify_export(ledger.export(), earlier=heads)
 
 
+def test_what_is_no_name_or_no_export(ledger):
+    ledger.create("ann", **TERMS)
+    for ask in (
+        lambda: ledger.budget(3), lambda: ledger.history(None), lambda: ledger.lost(b"ann"),
+        lambda: dp.Filter.bound(ledger, 3), lambda: dp.Session.bound(ledger, None),
+        lambda: list(ledger.export("ann")), lambda: list(ledger.export([3])),
+        lambda: list(ledger.export(key="text")), lambda: verify_export(3),
+        lambda: verify_export([3]), lambda: verify_export(ledger.export(), key="text"),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            ask()
+
+
 def test_the_commands(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "key").write_bytes(KEY + b"\n")

@@ -92,6 +92,8 @@ def verify_export(
 
     Raises
     ------
+    TypeError
+        If an argument is of the wrong kind.
     LedgerError
         If anything is wrong; the message quotes no release.
 
@@ -112,6 +114,8 @@ def verify_export(
     hashes: dict[str, list[str]] = {}
     end: dict[str, Any] | None = None
     for number, text in enumerate(lines, 1):
+        if not isinstance(text, str):
+            raise TypeError(f"lines of an export are strings, got {type(text).__name__}")
         text = text.rstrip("\r\n")
         if end is not None:
             raise LedgerError(f"line {number} of the export comes after its end")

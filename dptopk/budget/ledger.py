@@ -472,11 +472,15 @@ class Ledger:
 
         Raises
         ------
+        TypeError
+            If an argument is of the wrong kind.
         UnknownBudgetError
             If there is no such budget.
         LedgerError
             If the record is not sound.
         """
+        if isinstance(names, str):
+            raise TypeError("names must be a list of names, got a string")
         wanted = self.names() if names is None else list(names)
         for name in wanted:
             self._book.checked(name)

@@ -91,6 +91,8 @@ def short_enough(what: str, text: object) -> str:
 
 def key(text: str) -> str:
     """Return a name or an id as printable ASCII: stores differ in what texts they take."""
+    if not isinstance(text, str):
+        raise TypeError(f"a name must be a string, got {type(text).__name__}")
     return text.encode("unicode_escape").decode("ascii")
 
 

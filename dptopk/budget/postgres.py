@@ -54,6 +54,8 @@ class PostgresStore(Store):
             raise ImportError(
                 "a ledger in PostgreSQL needs psycopg: pip install 'dptopk[postgres]'"
             ) from None
+        if not isinstance(schema, str):
+            raise TypeError(f"schema must be a string, got {type(schema).__name__}")
         if not _PLAIN.fullmatch(schema):
             raise ValueError(
                 "schema must be a name of small letters, digits and _, such as dptopk_ledger"
