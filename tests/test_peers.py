@@ -10,7 +10,7 @@ ways = pytest.importorskip("benchmarks.peers.ways", reason=reason)
 import dptopk as dp  # noqa: E402
 from benchmarks.paper import record  # noqa: E402
 from benchmarks.paper.record import Scale  # noqa: E402
-from benchmarks.peers import command, features, naive  # noqa: E402
+from benchmarks.peers import command, features, naive, probes_choice, probes_use  # noqa: E402
 from dptopk.reference import joint, peel  # noqa: E402
 
 TRIALS, ALPHA = 1500, 1e-9
@@ -72,7 +72,13 @@ def test_mechanisms_by_hand_return_what_ours_return(by_hand):
     assert 0.2 < came.mean() < 2.99  # the thresholds were put to the test
 
 
-LONG = {features.SET, features.EVENTS, features.GROUPS, features.STREAM, features.VERIFY}
+LONG = {
+    probes_choice.SET,
+    probes_use.EVENTS,
+    probes_use.GROUPS,
+    probes_use.STREAM,
+    probes_use.VERIFY,
+}
 
 
 def test_features_are_run_and_failures_are_said():

@@ -60,7 +60,7 @@ def run(scale: Scale, say: Callable[[str], None]) -> Result:
     tables.append(Table(
         "features", "What each can do: every cell was run", ["feature", *features.PEERS], cells,
         ["`no such call`: we know of none, and none was run. `no`: the probe ran, or found no "
-         "public name that could be it. `no: X`: it raised X. `benchmarks/peers/features.py` has "
+         "public name that could be it. `no: X`: it raised X. `benchmarks/peers/probes_*.py` have "
          "every probe. NumPy and torch are what a person writes with them: noise, then a top k."],
     ))  # fmt: skip
     return Result(
