@@ -571,7 +571,7 @@ def test_the_command_line(command):
         (("--winner", "user"), "no column 'user'"),
         (("-k", "5"), "k must be at most the number of items"),
         (("--method", "approximate"), "method 'approximate' needs delta > 0"),
-        (("--max-comparisons-per-item", "0"), "max_comparisons_per_item must be an integer >= 1"),
+        (("--max-comparisons-per-item", "0"), "--max-comparisons-per-item must be an integer >= 1"),
         (("--max-comparisons-per-item", "9999"), "must be at most degree times"),
     ],
 )
