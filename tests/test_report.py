@@ -204,6 +204,9 @@ def test_what_is_protected_is_what_the_mechanism_protects():
     user = dp.rank_pairs(WINS, **COMPARED, max_comparisons_per_item=3).to_html()
     assert "that one user decided, at most 3 of each item" in user
     assert "all rows of one user in all groups together" in BY_GROUP.to_html()
+    scores = dp.peel([9.5, 3.0], k=1, epsilon=9, sensitivity=2.0)
+    assert "if one user moves each score by no more than was stated" in scores.to_html()
+    assert "moves each score" not in PLAIN.to_html()
     assert "In 1 of 2 groups fewer items came out" in BY_GROUP.to_html()
 
 
@@ -272,6 +275,41 @@ def test_select_writes_a_page(events, tmp_path, capsys):
     assert path.read_text() != first
     assert "users (noisy)" in path.read_text()
     assert sorted(os.listdir(tmp_path)) == ["events.csv", "report.html"]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "full", "light"), [("utf-8", "█", "░"), ("ascii", "#", "-"), ("latin-1", "#", "-")]
+)
+def test_bars_are_of_what_the_terminal_can_show(monkeypatch, encoding, full, light):
+    from types import SimpleNamespace
+
+    from dptopk.cli import printing
+
+    monkeypatch.setattr(printing, "sys", SimpleNamespace(stdout=SimpleNamespace(encoding=encoding)))
+    assert printing.bars([[100, 300], [0, 100], [0, 0]]) == [
+        full * 10 + light * 20, light * 10, "",
+    ]  # fmt: skip
+    assert printing.bars([[0, 0]]) == [""]
+    assert printing.bars([]) == []
+
+
+@pytest.mark.parametrize("by", [[], ["--by", "group", "--groups"]])
+def test_plot_draws_a_bar_beside_each_count(events, tmp_path, capsys, by):
+    lines = events.read_text().splitlines()
+    groups = ["group", *("FR" for _ in lines[1:])]
+    events.write_text("".join(f"{a},{b}\n" for a, b in zip(lines, groups, strict=True)))
+    (tmp_path / "groups.txt").write_text("FR\nDE\n")
+    if by:
+        by = [*by, str(tmp_path / "groups.txt"), "--max-groups-per-user", "1"]
+    argv = ["select", str(events), "-k", "2", *BUDGET, *by, "--counts-epsilon", "1"]
+    assert main([*argv, "--plot"]) == 0
+    rows = [line for line in capsys.readouterr().out.splitlines() if "tea" in line or "ale" in line]
+    tea, ale = (row.split()[-1] for row in rows)
+    assert set(tea) | set(ale) <= set("█░#-")
+    assert len(tea) == 30
+    assert 17 <= len(ale) <= 23  # 2,000 of 3,000
+    assert main(argv) == 0
+    assert not set("█░#") & set(capsys.readouterr().out)
 
 
 def test_the_page_of_a_ledger_says_what_is_left(events, tmp_path, capsys):

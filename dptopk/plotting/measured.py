@@ -82,10 +82,13 @@ def whom(released: Any, *, groups: bool) -> str:
             f"decided, at most {most} of each item. Not who was compared with whom."
         )
     every = " in all groups together" if groups else ""
-    return (
+    said = (
         f"One user: all rows of one user{every}, however many they are. Neighbouring data sets "
         "differ by one user more or less."
     )
+    if all(release.by_counts for release in (released.values() if groups else [released])):
+        return said
+    return f"{said} That is so if one user moves each score by no more than was stated."
 
 
 def stopped(released: Any) -> str:

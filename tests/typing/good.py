@@ -92,3 +92,12 @@ def from_a_database(connection: sqlite3.Connection) -> dp.Histogram:
 SHAPE = dp.zipf(0.8, n_users=100, n_items=20)
 assert_type(dp.plan(k=2, epsilon=1.0, delta=1e-6, like=SHAPE), dp.Choices)
 assert_type(dp.simulate(dp.peel, SHAPE, epsilons=[0.1, 1], ks=2), dp.Simulation)
+
+
+def pictures(release: dp.Release, releases: dp.Releases) -> str:
+    """Pictures and pages of what came out."""
+    release.plot(confidence=0.9)
+    releases.plot(ax=dp.plot_costs([1, 10], epsilon_step=0.1, methods=["basic", "adaptive"]))
+    dp.plot_accuracy([{"k": 1}], y="score_ratio", x="k")
+    assert_type(releases.to_html(), str)
+    return release.to_html(title="Pages", remaining=None)
