@@ -55,3 +55,6 @@ dp.topk([1, 2], 1, -1, True, True, "last")  # refused
 dp.topk([1, 2], 1.0)  # refused
 dp.plan(k=2, epsilon=1.0, domain="public")  # refused
 dp.zipf(0.8, 100, 20)  # refused
+dp.plot_accuracy([], y="recal")  # refused
+dp.plot_costs([1], methods=["zcpd"])  # refused
+dp.peel(H, k=2, epsilon=1.0).to_html(title=5)  # refused
