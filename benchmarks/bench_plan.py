@@ -40,9 +40,8 @@ ASKED: dict[str, dict[str, bool]] = {
     "a set": {"ordered": False},
     "with counts": {"ordered": True, "counts": True},
 }
-# The default shapes were picked among some with the sets' figures in view; these two are not
-# touched by that. The first rule of `auto` was tuned on four of the sets.
-OUT_OF_SAMPLE = ("another data set", "half of its users")
+# The default shapes were picked among some with the figures of these sets in view: out of sample
+# are the choices on another data set, and on half of its users.
 
 
 class Found(NamedTuple):
