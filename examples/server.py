@@ -139,8 +139,8 @@ async def top(request: Request) -> dict[str, Any]:
     if analyst is None:
         raise HTTPException(401, "who asks?")
     k = asked_k(request)
-    # A ledger has one writer at a time. In line here the first to come is the first to go;
-    # SQLite has who comes too early sleep and try again, and some would wait for seconds.
+    # A ledger has one writer at a time. Who waits here holds no thread, is served in the order of
+    # arrival, and gives up before anything was charged.
     try:
         await asyncio.wait_for(LINE.acquire(), TIMEOUT)
     except asyncio.TimeoutError:
