@@ -341,6 +341,10 @@ def test_a_renewed_budget_costs_the_sum_of_its_periods_and_says_so(ledger, kind)
                 assert each.theorem.startswith(f"{number} periods, each of: ")
                 if kind == "rho":
                     assert each.rho == pytest.approx(number)
+            if kind == "session":
+                assert one.epsilon * (number - 1) < spender.spent.epsilon < one.epsilon * number
+                assert spender.spent.delta >= one.delta * number
+                assert spender.to_dict()["spent"]["epsilon"] == spender.spent.epsilon
         with pytest.raises(dp.LedgerConflictError, match=r"was renewed for .* before"):
             ledger.renew("ann", period)
     ledger.budget("ann")

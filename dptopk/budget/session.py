@@ -271,11 +271,15 @@ class Session(Calls):
         So an analyst who decides by `spent` when to stop still has the
         guarantee of `cost`, and no better one.
         """
-        terms, left = self._terms, self._account.remaining()
+        terms, left, periods = self._terms, self._account.remaining(), self._account.periods
         outcomes = terms.k_star - left.outcomes
         plain = basic(((terms.epsilon_step, outcomes),)) if outcomes else 0.0
-        epsilon = min(plain, terms.epsilon)
-        return Spent(outcomes, terms.calls - left.calls, epsilon, terms.delta)
+        epsilon, delta = min(plain, terms.epsilon), terms.delta
+        if periods > 1:  # of those before this one the whole is quoted
+            before = over_periods(terms.cost, periods - 1)
+            epsilon = up(Fraction(epsilon) + Fraction(before.epsilon))
+            delta = over_periods(terms.cost, periods).delta
+        return Spent(outcomes, terms.calls - left.calls, epsilon, delta)
 
     @property
     def cost(self) -> Cost:
@@ -326,8 +330,10 @@ class Session(Calls):
                 "to_dp_event needs dp-accounting: pip install 'dptopk[interop]'"
             ) from None
         terms = self._terms
-        rho = Fraction(terms.epsilon_step) ** 2 * terms.k_star / 8
-        thresholds = Fraction(terms.delta_threshold) * terms.calls * ACCOUNTINGS[terms.accounting]
+        times = self._account.periods
+        rho = times * Fraction(terms.epsilon_step) ** 2 * terms.k_star / 8
+        each = Fraction(terms.delta_threshold) * terms.calls * ACCOUNTINGS[terms.accounting]
+        thresholds = times * each
         return ZCDpEvent(up(rho)), up(thresholds)
 
     if not TYPE_CHECKING:  # a misspelt call is an error of the type checker
