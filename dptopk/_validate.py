@@ -51,6 +51,8 @@ def _double(name: str, value: Any, toward: float) -> float:
     """Return `value` as a double, rounded toward 0 or infinity if it is not one."""
     if type(value) is float:
         return value
+    if type(value) is int and -(2**53) <= value <= 2**53:  # without the slow question for Real
+        return float(value)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (Real, Decimal)):
         raise TypeError(f"{name} must be a real number, got {type(value).__name__}")
     if isinstance(value, Decimal) and value.is_nan():  # a signalling one can't be converted
