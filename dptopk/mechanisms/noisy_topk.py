@@ -146,7 +146,8 @@ def noisy_topk(
         and offsets is None
         and (axis is None or (type(axis) is int and axis in (0, -1)))
     )
-    array = scores if few else scores_array("scores", scores, many=True)
+    given: Any = scores
+    array: np.ndarray = given if few else scores_array("scores", scores, many=True)
     k = integer("k", k)
     scale = positive("scale", scale)
     noise = choice("noise", noise, _core.NOISES)
