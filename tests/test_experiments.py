@@ -22,7 +22,7 @@ def test_each_experiment_runs_and_leaves_a_record(name, tmp_path, capsys):
     runner = importlib.import_module(command.NAMES[name]).run
     made = command.run_one(name, runner, Scale("tiny"), tmp_path, command=f"paper {name}")
     assert record.read(tmp_path) == [made]
-    assert made["tables"][0]["title"] in page.section(made)
+    assert page.table(made["tables"][0]) in page.section(made)
     assert made["tables"][0]["columns"][0] in capsys.readouterr().out
 
 

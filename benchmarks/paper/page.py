@@ -76,7 +76,8 @@ def table(its: dict) -> str:
     rows = [its["columns"], ["---"] * len(its["columns"]), *its["rows"]]
     lines = ["| " + " | ".join(map(cell, row)) + " |" for row in rows]
     notes = "".join(_folded(note) for note in its["notes"])
-    return f"**{its['title']}**\n\n" + "\n".join(lines) + "\n\n" + (notes + "\n" if notes else "")
+    title = its["title"].replace("*", "\\*")
+    return f"**{title}**\n\n" + "\n".join(lines) + "\n\n" + (notes + "\n" if notes else "")
 
 
 def cell(value: Any) -> str:
