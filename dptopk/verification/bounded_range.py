@@ -87,8 +87,8 @@ def delta_in_order(sizes: Sequence[float], cell: float) -> tuple[_Floats, _Float
     True
     """
     span = round(sum(sizes) / cell)
-    x = cell * np.arange(-2 * span, 2 * span + 1)
-    value = np.maximum(0.0, -np.expm1(x))
+    x: _Floats = np.arange(-2 * span, 2 * span + 1, dtype=np.float64) * cell
+    value: _Floats = np.maximum(0.0, -np.expm1(x))
     for size in reversed(sizes):  # the last step acts first
         m, n = round(size / cell), len(value)
         both = np.concatenate([-np.expm1(x[0] - cell * np.arange(m, 0, -1)), value, np.zeros(m)])
