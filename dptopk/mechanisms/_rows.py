@@ -71,6 +71,7 @@ class Rows(NamedTuple):
         """Return one row and its stopper, as `select` takes them."""
         some = slice(*self.offsets[row : row + 2].tolist())
         keys, tails = self.keys[some], self.tails
+        tail: np.ndarray | None
         if isinstance(tails, Table):
             tail = tails.row(row)
             tail = tail if tail.size > keys.size else None
