@@ -210,7 +210,7 @@ static int sweep_block(race *r, size_t block, double floor)
         if (!(hidden.low > floor)) return DPTK_UNDECIDED;
         if (r->n_runners == r->scratch->capacity) return DPTK_SCRATCH;
         if (b->start == TAIL) {
-            uint64_t item;
+            uint64_t item = 0; /* not used unless drawn */
             status = draw_tail(r, &item);
             seen[r->n_runners] =
                 (dptk_runner){b->noise, b->noise_error, r->first_tail + (int64_t)item};
