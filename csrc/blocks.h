@@ -72,8 +72,10 @@ static inline double scaled_difference(int64_t key, int64_t base, int real, doub
     return -((double)((uint64_t)base - (uint64_t)key) / divisor);
 }
 
-/* Bounds of score + offset + noise for a score with the block's current noise: see
- * dptk_value_bounds. */
+/* Bounds of score + offset + noise, for any score with the block's current noise: the exact value
+ * lies between low and high, whatever was rounded in the score, the noise and the sum. Past the
+ * range of doubles low is -INFINITY, and so high is INFINITY but for a value certainly below
+ * -0x1p1022. */
 static inline void bound(const race *r, const dptk_block *b, double score, dptk_runner *runner)
 {
     const double value = score + b->offset + b->noise;
