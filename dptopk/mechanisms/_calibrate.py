@@ -10,9 +10,10 @@ from typing import Any
 from dptopk._types import Method
 from dptopk._validate import positive
 from dptopk.accounting import step_epsilon, total_epsilon, winning_method
+from dptopk.release import Cost
 from dptopk.rounding import down, quotient_up
 
-__all__ = ["PURE", "calibrate", "composition", "scale_of", "share_of"]
+__all__ = ["PURE", "calibrate", "composition", "cost_of_steps", "scale_of", "share_of"]
 
 # The methods that hold for any pure DP step: what a mechanism that is not
 # bounded-range may be composed by.
@@ -66,3 +67,9 @@ def composition(
     if method == "best":
         method = winning_method(epsilon_step, steps, delta)
     return f"{method} composition of {steps} {kind} step{'s' if steps > 1 else ''}"
+
+
+@lru_cache(maxsize=4096)
+def cost_of_steps(total: float, delta: float, theorem: str, composed: str) -> Cost:
+    """Return the cost of steps whose theorem and `composition` are these."""
+    return Cost(total, delta + 0.0, f"{theorem}; {composed}")  # one 0 for both of its signs

@@ -86,34 +86,46 @@ class Race(NamedTuple):
         )
 
 
-def plan_race(race: Race, source: Histogram | Scores, cost: Cost) -> Plan:
-    """Return the plan of a race among a histogram's counts, or scores."""
-    stop = None
+def plan_race(
+    race: Race,
+    source: Histogram | Scores,
+    cost: Cost,
+    cut: tuple[np.ndarray, np.ndarray, int] | None = None,
+) -> Plan:
+    """Return the plan of a race among a histogram's counts, or scores.
+
+    `cut` is ``source.cut(race.k_bar)``, if it is at hand.
+    """
+    stop, outside = None, None
     if race.k_bar is None:
         assert isinstance(source, Scores)
         head = source.head(k=race.k, scale=race.scale)
+        clamped = source.clamped
+        # Scores that are no histogram's counts as they are, such as for the least of them.
+        plain = not clamped and source.column is None
+        outside = source.items_of if clamped else None
     else:
         assert isinstance(source, Histogram)
-        keys, items, next_count = source.cut(race.k_bar)
+        keys, items, next_count = cut or source.cut(race.k_bar)
+        plain = True
         head, stop = Head(keys, items, None, False), (next_count + 1, race.lift)
-
-    def items_of(picks: np.ndarray) -> np.ndarray:
-        return source.items_of(picks) if isinstance(source, Scores) else picks
 
     def draw(rng: Any) -> Release:
         picks, private = select(
             head, k=race.k, scale=race.scale, noise=race.noise, stop=stop, rng=rng
         )
-        return race.released(items_of(picks), source, private)
+        if outside is not None:
+            picks = outside(picks)
+        return race.released(picks, source, private)
 
     def many(size: int, rng: Any, workers: int) -> np.ndarray:
         picks, _ = select_rows(
             Rows.of(head, stop), k=race.k, scale=race.scale, noise=race.noise, rng=rng,
             passes=size, workers=workers,
         )  # fmt: skip
-        picks = items_of(picks).reshape(size, race.k)
+        if outside is not None:
+            picks = outside(picks)
+        picks = picks.reshape(size, race.k)
         return picks if race.ordered else np.sort(picks, axis=1)
 
-    # Scores that are no histogram's counts as they are, such as for the least of them.
-    plain = isinstance(source, Histogram) or not (source.clamped or source.column is not None)
     return Plan(cost, draw, race if plain else None, many)

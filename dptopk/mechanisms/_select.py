@@ -60,10 +60,11 @@ class Scores(NamedTuple):
         if self.column is not None:
             return head_of_scores(self.column, k=k, scale=scale)
         h = self._counts
-        if self.clamped:
+        n, tail = len(h), h.tail
+        if tail is None:  # clamped
             return _clamped_head(h)
-        keys, items = full_head(h.head, len(h), k=k, scale=scale, tail=h.tail)
-        return Head(keys, items, h.tail if keys.size < len(h) else None, False)
+        keys, items = full_head(h.head, n, k=k, scale=scale, tail=tail)
+        return Head(keys, items, tail if keys.size < n else None, False)
 
     @property
     def _counts(self) -> Histogram:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, overload
 
 import numpy as np
@@ -13,7 +13,7 @@ from dptopk._types import KBar, Method
 from dptopk._validate import integer, probability
 from dptopk.domain import default_k_bar, k_bar_of, movable, private_limit
 from dptopk.histogram import Counts, Histogram, Histograms, as_histogram
-from dptopk.mechanisms._calibrate import calibrate, composition, scale_of, share_of
+from dptopk.mechanisms._calibrate import calibrate, composition, cost_of_steps, scale_of, share_of
 from dptopk.mechanisms._plan import Plan, Steps, outcomes_of, steps_by_group
 from dptopk.mechanisms._race import Race, plan_race
 from dptopk.mechanisms._select import select
@@ -175,7 +175,7 @@ def plan_limited_domain(
     if 2 * share != delta:
         raise ValueError(f"delta is too small to share, got {delta}")
     total, step = calibrate(epsilon, epsilon_step, steps=most, delta=share, method=method)
-    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, most, share)}")
+    cost = cost_of_steps(total, delta, THEOREM, composition(method, step, most, share))
     return steps.at(step, share_of(share, steps.thresholds, "delta"), cost)
 
 
@@ -193,7 +193,7 @@ def steps_limited_domain(
     bound = h.bound_of_user(max_items_per_user)
     largest = _largest_k_bar(h, k, k_bar)
     candidates = np.arange(k, largest + 1) if isinstance(k_bar, str) else None
-    h.cut(largest)  # before the first draw: a bad count is an error
+    cut = h.cut(largest)  # before the first draw: a bad count is an error
 
     def at(step: float, delta: float, cost: Cost) -> Plan:
         scale = scale_of(step)
@@ -216,7 +216,8 @@ def steps_limited_domain(
                 },
             )
             lift = threshold(h, chosen, bound, delta)
-            return plan_race(Race(k, scale, release, k_bar=chosen, lift=lift), h, cost)
+            race = Race(k, scale, release, k_bar=chosen, lift=lift)
+            return plan_race(race, h, cost, cut if chosen == largest else None)
 
         if candidates is None:
             return among(largest)
@@ -245,6 +246,11 @@ def _largest_k_bar(h: Histogram, k: int, k_bar: Any) -> int:
 def threshold(h: Histogram, k_bar: int, max_items_per_user: int | None, delta: float) -> float:
     """Return ln(m / delta), in units of the noise scale, rounded against us."""
     m = movable(k_bar, n_items=h.n_items, max_items_per_user=max_items_per_user)
+    return _lift(m, delta)
+
+
+@lru_cache(maxsize=4096)
+def _lift(m: int, delta: float) -> float:
     log = math.log(m) - math.log(delta)
     return padded(log, log + 1.0)
 

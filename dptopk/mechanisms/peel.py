@@ -9,7 +9,7 @@ from typing import overload
 from dptopk._types import Method
 from dptopk._validate import integer, positive, probability
 from dptopk.histogram import Counts, Histograms
-from dptopk.mechanisms._calibrate import calibrate, composition, scale_of
+from dptopk.mechanisms._calibrate import calibrate, composition, cost_of_steps, scale_of
 from dptopk.mechanisms._plan import Plan, Steps, outcomes_of, steps_by_group
 from dptopk.mechanisms._race import Race, plan_race
 from dptopk.mechanisms._select import scores_over
@@ -162,7 +162,7 @@ def plan_peel(
     steps = steps_peel(counts, k=k, sensitivity=sensitivity, monotone=monotone)
     most = steps.most
     total, step = calibrate(epsilon, epsilon_step, steps=most, delta=delta, method=method)
-    cost = Cost(total, delta, f"{THEOREM}; {composition(method, step, most, delta)}")
+    cost = cost_of_steps(total, delta, THEOREM, composition(method, step, most, delta))
     return steps.at(step, 0.0, cost)
 
 
