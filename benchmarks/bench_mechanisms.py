@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import dptopk as dp
-from benchmarks.data import Counts, skewed
+from benchmarks.data import SHARED, Counts, skewed
 from benchmarks.row import Row, at_least
 from benchmarks.timing import medians_ms
 
@@ -51,6 +51,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
             us = 1e3 * medians_ms({"ours": lambda: call(h)}, repeats=40 * repeats)["ours"]  # noqa: B023
             work = f"{name}, k=100, on a prepared Histogram of {d:.0e}".replace("e+0", "e")
             yield Row(work, us / 1e3, "", None, us, "<= 20 us", us <= 20.0)
+    yield from rows_of_ties(repeats)
     h = dp.Histogram(counts)
     for name, call in MECHANISMS.items():
         one = calls_a_second(call, h, 1)
@@ -64,6 +65,32 @@ def rows(quick: bool = False) -> Iterator[Row]:
         one, two = calls_a_second(call, x, 1), calls_a_second(call, x, 2)
         work = f"{work}: calls by two threads over one"
         yield Row(work, 1e3 / two, "one thread", 1e3 / one, two / one, "", None)
+
+
+def near_ties() -> Iterator[tuple[str, Counts, float]]:
+    """Yield counts, and an epsilon_step, of which thousands may well be among the picks."""
+    yield "0..9 over 1e6, epsilon_step 1", np.arange(1_000_000) % 10, 1.0
+    yield "900..999 over 1e6, epsilon_step 0.1", 900 + np.arange(1_000_000) % 100, 0.1
+    file = SHARED / "gowalla_10core.hist.npz"
+    if file.exists():
+        with np.load(file) as data:
+            counts = data["counts"].astype(np.int64)
+        for step in (0.01, 0.001):
+            yield f"Gowalla, {counts.size:,} items, epsilon_step {step}", counts, step
+
+
+def rows_of_ties(repeats: int) -> Iterator[Row]:
+    """Yield calls among near ties; oneshot has the total of 100 such steps."""
+    for shape, counts, step in near_ties():
+        h = dp.Histogram(counts)
+        total = dp.accounting.total_epsilon(step, 100, 1e-6)
+        calls: dict[str, Callable[[], Any]] = {
+            "peel": lambda: dp.peel(h, k=100, delta=1e-6, epsilon_step=step),  # noqa: B023
+            "permute_and_flip": lambda: dp.permute_and_flip(h, k=100, epsilon_step=step),  # noqa: B023
+            "oneshot": lambda: dp.oneshot(h, k=100, epsilon=total, delta=1e-6),  # noqa: B023
+        }
+        for name, ms in medians_ms(calls, repeats=20 * repeats).items():
+            yield Row(f"{name}, k=100, near ties: {shape}", ms, "", None, 1e3 * ms, "", None)
 
 
 def calls_a_second(call: Callable[[Any], Any], h: dp.Histogram, threads: int) -> float:
