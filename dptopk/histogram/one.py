@@ -1104,9 +1104,11 @@ class Histogram:
 
         Missing ones count 0: there may be fewer items than k_bar.
         """
-        counts, items = self.head(k_bar + 1)
+        counts, items = self._head
+        if counts.size <= k_bar:
+            counts, items = self.head(k_bar + 1)
         if counts.size > k_bar:
-            next_count = int(counts[k_bar])
+            next_count = counts.item(k_bar)
             counts, items = counts[:k_bar], items[:k_bar]
         else:
             next_count = self._next_count if k_bar == self.k_bar else 0
