@@ -989,6 +989,28 @@ def test_auto_says_the_same_whatever_the_data_is(run, events, tmp_path, monkeypa
     assert len({said(run, file, "-k", 90, *BUDGET) for file in files}) > 1
 
 
+@pytest.mark.parametrize(("vouched", "k", "bound"), [(11, 5, 10), (12, 20, 12)])
+def test_auto_cuts_to_a_bound_that_nobody_vouched_for(
+    run, tmp_path, monkeypatch, vouched, k, bound
+):
+    """What holds by nature is the caller's bound, not a smaller one that auto takes."""
+    file, counted = tmp_path / "e.csv", []
+    rows = [f"{u},{i}\n" for u in range(40) for i in range(vouched)]
+    file.write_text("user,item\n" + "".join(rows))
+    read = dptopk.Histogram.from_events
+
+    def spy(*events, **options):
+        counted.append(read(*events, **options))
+        return counted[0]
+
+    monkeypatch.setattr(dptopk.Histogram, "from_events", spy)
+    options = ["--max-items-per-user", vouched, "--bounded-by-nature"]
+    code, _, err = run("select", file, "--mechanism", "auto", *BUDGET, "-k", k, *options)
+    assert code == 0
+    assert f"max_items_per_user {bound} " in err
+    assert counted[0].counts.sum() == 40 * bound
+
+
 def test_auto_is_quiet_when_asked(run, events):
     code, out, err = run("select", events, "--mechanism", "auto", "-k", 2, *BUDGET, "-q")
     assert (code, out, err) == (0, "apple\npear\n", "")
@@ -1014,6 +1036,8 @@ def test_auto_speaks_before_any_event_is_read(run):
           for option in (["--k-bar", "100"], ["--noise", "laplace"], ["--soft-cap", "3"],
                          ["--norm", "l1"], ["--min-users", "3"])),
         ([*BUDGET, "--unordered"], "--unordered goes with --mechanism auto"),
+        (["--mechanism", "auto", *BUDGET, "-k", "50", "--bounded-by-nature"],
+         "--bounded-by-nature goes with --max-items-per-user"),
     ],
 )  # fmt: skip
 def test_auto_is_refused_before_any_event_is_read(refused, options, message):

@@ -28,6 +28,7 @@ from dptopk.cli.printing import (
     tables,
 )
 from dptopk.cli.reading import columns_of, groups_columns, open_events
+from dptopk.errors import LedgerError
 from dptopk.releases import Releases
 
 OPTIONS = ("k_bar", "max_items_per_user", "noise")
@@ -140,10 +141,18 @@ def _select(args: argparse.Namespace, session: Any, report: Any) -> int:
 
 def _write(release: Any, report: Any, session: Any) -> str:
     """Put the page in its place; return what went wrong, or nothing."""
-    written: str = report.write(
-        release.to_html(remaining=None if session is None else session.remaining)
-    )
+    written: str = report.write(release.to_html(remaining=_left(session)))
     return written
+
+
+def _left(session: Any) -> Any:
+    """Return what is left of a budget; None where that can't be read: the release stands."""
+    if session is None:
+        return None
+    try:
+        return session.remaining
+    except LedgerError:
+        return None
 
 
 def _check_call(h: Any, args: argparse.Namespace, session: Any) -> None:
@@ -184,6 +193,8 @@ def _check_budget(args: argparse.Namespace) -> None:
 def _choose(args: argparse.Namespace) -> None:
     """Put a mechanism and its options in the place of auto, and say which and why."""
     args.auto = args.mechanism == AUTO
+    if args.bounded_by_nature and args.max_items_per_user is None:
+        raise Refused("--bounded-by-nature goes with --max-items-per-user")
     if not args.auto:
         if args.unordered:
             raise Refused("--unordered goes with --mechanism auto")
@@ -196,10 +207,13 @@ def _choose(args: argparse.Namespace) -> None:
             raise Refused(f"{flag} goes with a mechanism that you name: auto chooses for itself")
     if args.domain is None and args.delta is None and args.ledger is None:
         raise Refused("auto needs --delta, e.g. --delta 1e-6, or --domain")
+    vouched = args.max_items_per_user
     chosen = _choice(args)
     args.mechanism = chosen.mechanism
     for option, value in chosen.options.items():
         setattr(args, option, value)
+    if args.max_items_per_user != vouched:  # nobody vouched for that: it is cut to
+        args.bounded_by_nature = False
     if MECHANISMS[chosen.mechanism].delta == "none":
         args.delta = None
     if not args.quiet:
@@ -225,8 +239,6 @@ def _choice(args: argparse.Namespace) -> Any:
 
 def _check_mechanism(args: argparse.Namespace) -> None:
     name, choice = args.mechanism, MECHANISMS[args.mechanism]
-    if args.bounded_by_nature and args.max_items_per_user is None:
-        raise Refused("--bounded-by-nature goes with --max-items-per-user")
     if args.ledger is not None and name not in IN_SESSIONS:
         raise Refused(f"--ledger goes with --mechanism {' or '.join(IN_SESSIONS)}")
     if isinstance(args.k, tuple):
@@ -383,8 +395,10 @@ def _print_release(release: Any, args: argparse.Namespace, session: Any = None) 
     before, after = [], []
     if not groups and not release.complete:
         before.append(_stopped(release, args))
-    if session is not None:
-        left = session.remaining
+    left = _left(session)
+    if session is not None and left is None:
+        after.append(f"What is left of budget {printable(args.budget)} could not be read.")
+    elif left is not None:
         more["remaining"] = left._asdict()
         after.append(
             f"Of budget {printable(args.budget)}, {left.outcomes} outcomes and {left.calls} calls "
