@@ -233,8 +233,9 @@ def _ranks(field: Field, source: _core.Source, *, k: int, scale: float, output: 
     """Draw ranks; exactly, on the same words, where doubles can't decide."""
     asked, kept = (k, scale, output), None
     h = field.histogram if field.prepared else None
-    if h is not None and h._envelope is not None and h._envelope[0] == asked:
-        kept = h._envelope[1]
+    last = h._envelope if h is not None else None  # read once: other threads may replace it
+    if last is not None and last[0] == asked:
+        kept = last[1]
     drawing = _core.Joint(field.keys, field.ends, k, scale, output == "sequence", field.real, kept)
     if h is not None and kept is None:
         h._envelope = asked, drawing.envelope()  # it follows from these numbers, without a draw
