@@ -255,7 +255,8 @@ int dptk_sweep(dptk_rng *rng, const dptk_field *field, size_t k, double scale, i
 {
     race r = dptk_race_over(rng, field, scale, noise, error_factor, scratch, 1);
     const dptk_runner *seen = scratch->runner;
-    const int64_t *order = scratch->sort + 3 * scratch->capacity;
+    const int64_t *const keys = scratch->sort + 2 * scratch->capacity;
+    const int64_t *const order = keys + scratch->capacity;
     size_t above = 0;
     int status = dptk_start_blocks(&r, k);
     if (r.n_tail) mark_head(&r);
@@ -270,8 +271,11 @@ int dptk_sweep(dptk_rng *rng, const dptk_field *field, size_t k, double scale, i
                     scratch->sort + 2 * scratch->capacity, scratch->sort + 3 * scratch->capacity);
     for (size_t i = 0; i < k; i++) {
         const dptk_runner *pick = &seen[order[i]];
-        if (i + 1 < above && !(pick->low > seen[order[i + 1]].high)) return DPTK_UNDECIDED;
+        if (i + 1 < k && !(pick->low > seen[order[i + 1]].high)) return DPTK_UNDECIDED;
         item[i] = item_at(&r, pick->id);
     }
+    /* The last pick against the first of the others: keys are rounded, so any with its key. */
+    for (size_t i = k; i < above && keys[i] == keys[k]; i++)
+        if (!(seen[order[k - 1]].low > seen[order[i]].high)) return DPTK_UNDECIDED;
     return DPTK_OK;
 }
