@@ -27,6 +27,9 @@ class Account(Protocol):
     def remaining(self) -> Remaining:
         """Return what is left, less what calls under way have reserved."""
 
+    def affords(self) -> Remaining:
+        """Return what a call may take: what is left, here and in a cap above."""
+
     def recorded(self, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Return the release of an earlier request, if this is one."""
 
@@ -60,6 +63,10 @@ class ProcessAccount(Account):
             return Remaining(0, 0)
         with self._lock:
             return Remaining(self._outcomes, self._calls)
+
+    def affords(self) -> Remaining:
+        """Return what is left."""
+        return self.remaining()
 
     def recorded(self, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Refuse: nothing is recorded here."""
@@ -133,6 +140,16 @@ class LedgerAccount(Account):
     def remaining(self) -> Remaining:
         """Return what is left."""
         return remaining_in(self._book.state(self._name).left)
+
+    def affords(self) -> Remaining:
+        """Return what is left, but no more than what is left of the cap pays for."""
+        ours, above = self._book.left(self._name)
+        times = {unit: int(above[unit] // each) for unit, each in self._above.items() if each}
+        left = remaining_in(ours)
+        return Remaining(
+            min(left.outcomes, times.get("rho", left.outcomes)),
+            min(left.calls, times.get("delta", left.calls)),
+        )
 
     def recorded(self, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Return the release of an earlier request, None if it is new."""

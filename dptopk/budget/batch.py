@@ -90,9 +90,9 @@ class SessionQuote:
         self._account = account
         self.asked = Remaining(0, 0)
 
-    def remaining(self) -> Remaining:
+    def affords(self) -> Remaining:
         """Return what would be left."""
-        left = self._account.remaining()
+        left = self._account.affords()
         return Remaining(left.outcomes - self.asked.outcomes, left.calls - self.asked.calls)
 
     def check_labels(self, h: Any) -> None:

@@ -118,6 +118,13 @@ class Book:
         with self.reading() as reader:
             return reader.state(name)
 
+    def left(self, name: str) -> tuple[Amounts, Amounts]:
+        """Return what is left of a budget, and of the cap above it: nothing, if it has none."""
+        cap = self.created(name)["cap"]
+        with self.reading() as reader:
+            ours = reader.state(name).left
+            return ours, {} if cap is None else reader.state(cap).left
+
     def checked(self, name: str) -> Replay:
         """Go through a budget's whole log, as far as it has not been gone through before."""
         replay = self._replays.pop(name, None) or Replay()

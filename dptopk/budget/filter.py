@@ -178,7 +178,7 @@ class Filter(FilterCalls):
         float
             Rounded down; 0 if nothing is left.
         """
-        each = self._account.left()[0] / integer("k", k)
+        each = self._account.affords()[0] / integer("k", k)
         if down(each) == 0.0:
             return 0.0
         step = down(each) if self._pure else step_of_rho(each, 1)
@@ -305,7 +305,7 @@ class Filter(FilterCalls):
         twin.__dict__.update(self.__dict__, _account=quote)
         run_all(twin, calls, FILTER_CALLS)
         amounts = amounts_of(self._pure, *quote.asked)
-        left = amounts_of(self._pure, *self._account.left())
+        left = amounts_of(self._pure, *self._account.affords())
         return Batch(amounts, all(amounts[unit] <= left[unit] for unit in left))
 
     def _price(self, step: Fraction) -> Fraction:

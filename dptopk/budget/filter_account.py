@@ -47,6 +47,9 @@ class FilterAccount(Protocol):
     def left(self) -> tuple[Fraction, Fraction]:
         """Return what is left of epsilon or rho, and of delta."""
 
+    def affords(self) -> tuple[Fraction, Fraction]:
+        """Return what a call may take: what is left, here and in a cap above."""
+
     def check_labels(self, h: Histogram | Histograms | None) -> None:
         """Raise TypeError if labels can't be recorded with what they were released for."""
 
@@ -88,6 +91,10 @@ class ProcessFilterAccount(FilterAccount):
         with self._lock:
             price, delta = self._left.values()
             return price, delta
+
+    def affords(self) -> tuple[Fraction, Fraction]:
+        """Return what is left."""
+        return self.left()
 
     def check_labels(self, h: Histogram | Histograms | None) -> None:
         """Take any labels: nothing is recorded here."""
@@ -146,6 +153,15 @@ class LedgerFilterAccount(FilterAccount):
         """Return what is left."""
         left = self._book.state(self._name).left
         return left["epsilon" if self._pure else "rho"], left["delta"]
+
+    def affords(self) -> tuple[Fraction, Fraction]:
+        """Return what is left, but no more than what is left of the cap."""
+        ours, above = self._book.left(self._name)
+        price, delta = (
+            min(ours[unit], above.get(unit, ours[unit]))
+            for unit in ("epsilon" if self._pure else "rho", "delta")
+        )
+        return price, delta
 
     def check_labels(self, h: Histogram | Histograms | None) -> None:
         """Refuse labels that can't be recorded."""

@@ -170,7 +170,7 @@ class Session(Calls):
         call = call_of(mechanism, **options)
         steps = self._steps(call, counts)
         if request_id is None:
-            check(self._account.remaining(), steps.most, steps.thresholds)
+            check(self._account.affords(), steps.most, steps.thresholds)
 
     def price(self, calls: Iterable[tuple[str, Any, Mapping[str, Any]]]) -> Batch:
         """Return what a batch of planned calls may cost at most; nothing is charged or drawn.
@@ -203,7 +203,7 @@ class Session(Calls):
         twin = self.__class__.__new__(self.__class__)
         twin.__dict__.update(self.__dict__, _account=quote)
         run_all(twin, calls, SESSION_CALLS)
-        asked, left = quote.asked, self._account.remaining()
+        asked, left = quote.asked, self._account.affords()
         amounts = {name: Fraction(amount) for name, amount in asked._asdict().items()}
         return Batch(amounts, asked.outcomes <= left.outcomes and asked.calls <= left.calls)
 
@@ -211,7 +211,7 @@ class Session(Calls):
         """Check a call; of "rest" take as much as is left, at least 1."""
         if call.get("k") == "rest":
             groups = counts.max_groups_per_user if isinstance(counts, Histograms) else 1
-            left = self._account.remaining().outcomes // groups  # in each group of a user
+            left = self._account.affords().outcomes // groups  # in each group of a user
             k = max(1, int(min(left, largest_k(call, counts))))
             steps = steps_in({**call, "k": k}, counts)
             more = steps.most // groups - left  # steps that are no outcomes
@@ -233,6 +233,7 @@ class Session(Calls):
             if recorded is not None:
                 return recorded
         check_rng(rng)
+        refused = None  # how many steps were, of "rest"
         while True:
             steps = self._steps(call, counts)
             plan = steps.at(terms.epsilon_step, terms.delta_threshold, self._cost_of_call)
@@ -240,11 +241,12 @@ class Session(Calls):
                 ticket = account.reserve(steps.most, steps.thresholds, request_id, call)
                 break
             except BudgetError:
-                if call.get("k") != "rest":
+                left, least = account.affords(), steps_in({**call, "k": 1}, counts)
+                if call.get("k") != "rest" or steps.most == refused:
                     raise
-                left, least = account.remaining(), steps_in({**call, "k": 1}, counts)
                 if least.most > left.outcomes or least.thresholds > left.calls:
                     raise
+                refused = steps.most
                 # Another call took some of it in between: what is the rest now?
         if not isinstance(ticket, int):
             return ticket
