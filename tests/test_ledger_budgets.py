@@ -231,6 +231,49 @@ def test_a_cap_pays_for_all_budgets_under_it(ledger, path):
     assert ledger.lost("sales") == []
 
 
+MANY = dp.Histogram(list(range(9000, 0, -600)))
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 40])
+def test_the_rest_is_what_a_cap_pays_for(ledger, steps):
+    """More than that was asked for again and again, for ever."""
+    terms = dp.Session(**TERMS).terms
+    each = price_of(Fraction(terms.epsilon_step), "bounded_range")
+    ledger.create_filter("sales", rho=each * steps + each / 2, delta=1e-6)
+    ledger.create("ann", **TERMS, cap="sales")
+    ann = dp.Session.bound(ledger, "ann")
+    if steps == 0:
+        for ask in (lambda: ann.peel(MANY, k="rest"), lambda: ann.check("peel", MANY, k=1)):
+            with pytest.raises(dp.BudgetError):
+                ask()
+        return
+    planned = [("peel", MANY, {"k": min(steps, len(MANY))})]
+    assert ann.price(planned).fits
+    assert len(ann.peel(MANY, k="rest").items) == min(steps, len(MANY))
+    assert ledger.budget("ann").remaining.outcomes == 20 - min(steps, len(MANY))
+    assert not ann.price(planned).fits
+
+
+def test_a_cap_without_delta_leaves_no_threshold(ledger):
+    ledger.create_filter("sales", rho=1)
+    ledger.create("ann", **TERMS, cap="sales")
+    ann = dp.Session.bound(ledger, "ann")
+    with pytest.raises(dp.BudgetError):
+        ann.limited_domain(MANY, k="rest")
+    assert len(ann.peel(MANY, k="rest").items) == len(MANY)
+
+
+def test_a_filter_asks_for_no_more_than_its_cap_has(ledger):
+    ledger.create_filter("sales", rho=0.01, delta=1e-6)
+    ledger.create_filter("bob", rho=1.0, delta=1e-6, cap="sales")
+    bob = dp.Filter.bound(ledger, "bob")
+    step = bob.epsilon_step(2)
+    assert bob.price([("peel", MANY, {"k": 2, "epsilon_step": step})]).fits
+    assert not bob.price([("peel", MANY, {"k": 2, "epsilon_step": 2 * step})]).fits
+    bob.peel(MANY, k=2, epsilon_step=step)
+    assert bob.remaining.rho > 0.98
+
+
 def test_a_cap_refuses_what_the_budget_could_pay(ledger, monkeypatch):
     ledger.create_filter("sales", rho=1e-6, delta=1e-6)
     ledger.create("ann", **TERMS, cap="sales")
@@ -604,3 +647,35 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
         code, _, said = run(*words)
         assert (code, message in said) == (2, True), said
     assert not os.path.exists("new")
+
+
+BAD_LINES = ['"format"', '["format"]', "[" * 100_000, "{}", "null", "7"]
+
+
+@pytest.mark.parametrize("text", BAD_LINES, ids=lambda text: text[:10])
+def test_no_line_makes_the_verifier_fail_otherwise(text):
+    with pytest.raises(dp.LedgerError):
+        verify_export([text])
+
+
+@pytest.mark.parametrize(("field", "value"), [("name", ["a"]), ("seq", "x"), ("seq", None),
+                                              ("left", {"outcomes": "1/0", "calls": "1"}),
+                                              ("left", {"outcomes": "1e999999999"})])  # fmt: skip
+def test_no_field_makes_the_verifier_fail_otherwise(ledger, field, value):
+    ledger.create("ann", **TERMS)
+    first, *rest = ledger.export()
+    shown = json.loads(first)
+    shown["text"] = json.dumps({**json.loads(shown["text"]), field: value})
+    with pytest.raises(dp.LedgerError):
+        verify_export([json.dumps(shown), *rest])
+
+
+def test_the_hash_of_a_release_that_is_not_shown_tells_no_guess(ledger):
+    """The same release twice has two hashes: its text has a salt."""
+    ledger.create("ann", **TERMS)
+    ann = dp.Session.bound(ledger, "ann")
+    for _ in range(2):
+        ann.peel(dp.Histogram([10**9, 1]), k=1)
+    lines = [json.loads(json.loads(text).get("text", "{}")) for text in ledger.export(bodies=False)]
+    bodies = [fields["body"] for fields in lines if "body" in fields]
+    assert len(set(bodies)) == 2

@@ -121,14 +121,15 @@ def verify_export(
             raise LedgerError(f"line {number} of the export comes after its end")
         try:
             shown = json.loads(text)
-            if "format" in shown:
+            if "format" in dict(shown):
                 end = shown
                 continue
-            fields = json.loads(shown["text"])
+            fields = dict(json.loads(shown["text"]))
             line = Line(
-                fields["name"], fields["seq"], shown["request_id"], shown["text"], shown.get("body")
-            )
-        except (TypeError, ValueError, KeyError):
+                str(fields["name"]), int(fields["seq"]), shown["request_id"], shown["text"],
+                shown.get("body"),
+            )  # fmt: skip
+        except (TypeError, ValueError, KeyError, RecursionError):
             raise LedgerError(f"line {number} is no line of an export") from None
         if signature is not None:
             signature.update(text.encode("utf-8", "surrogatepass") + b"\n")

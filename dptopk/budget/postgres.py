@@ -1,8 +1,8 @@
 """A store in a schema of a PostgreSQL server: budgets for many machines.
 
 One table holds the lines, in a schema that is named in full in every statement: a search
-path can't lead to another record. A transaction that appends to a log first locks the
-log's first line, so appends to one budget take turns, and those to different budgets
+path can't lead to another record. A transaction that appends to a log first takes an
+advisory lock on its name, so appends to one budget take turns, and those to different budgets
 don't wait for each other. Clocks of clients are only written down.
 
 The answer to COMMIT may be lost while the transaction was committed. The store then

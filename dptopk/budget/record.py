@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 import math
+import secrets
 import uuid
 import zoneinfo
 from collections.abc import Callable
@@ -112,17 +113,25 @@ def _unpack(value: Any) -> Any:
 
 
 def encode(release: Release | Releases) -> str:
-    """Return a release, or the releases of many groups, as JSON."""
+    """Return a release, or the releases of many groups, as JSON.
+
+    A salt is in it, so that its hash, which an export shows, tells no one whether a guess
+    of the release is right.
+    """
     if isinstance(release, Release):
-        return json.dumps(_state(release), allow_nan=False)
-    state = {
+        return _salted(_state(release))
+    state: dict[str, Any] = {
         "groups": [_pack(group) for group in release],
         "releases": [_state(one) for one in release.values()],
         "cost": [_pack(value) for value in release.cost],
         "mechanism": release.mechanism,
         "private": bool(release.private),
     }
-    return json.dumps(state, allow_nan=False)
+    return _salted(state)
+
+
+def _salted(state: dict[str, Any]) -> str:
+    return json.dumps({**state, "salt": secrets.token_hex(16)}, allow_nan=False)
 
 
 def _state(release: Release) -> dict[str, Any]:
