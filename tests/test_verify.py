@@ -6,6 +6,7 @@ Random tests here are seeded and run once, at alpha = 1e-9 unless they say other
 import itertools
 import math
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from types import SimpleNamespace
 
@@ -571,7 +572,11 @@ def test_a_reach_is_a_count(bad):
         verify(exponential_mechanism, epsilon=1.0, delta=0.1, reach=bad)
 
 
-EQUAL = [(1, True), (1, 1.0), (0.0, -0.0), ("a", np.str_("a")), ((1, 2), (1, 2.0))]
+EQUAL = [
+    (1, True), (1, 1.0), (0.0, -0.0), ("a", np.str_("a")), ((1, 2), (1, 2.0)),
+    (np.float32(0.0), np.float32(-0.0)), (0j, complex(0.0, -0.0)),
+    (Decimal("1.0"), Decimal("1.00")),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("one", "other"), [*EQUAL, (frozenset({1}), frozenset({1.0}))], ids=repr)

@@ -10,7 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
+
+import numpy as np
 
 from dptopk._validate import integer, nonnegative
 from dptopk.verification.privacy import Claim, Counts, Law, Table, holds, tightness
@@ -170,8 +173,12 @@ def _kind(outcome: Any) -> Any:
         return type(outcome), *map(_kind, outcome)
     if isinstance(outcome, frozenset):
         return type(outcome), frozenset((part, _kind(part)) for part in outcome)
-    if isinstance(outcome, float):
+    if isinstance(outcome, (float, np.floating)):
         return type(outcome), math.copysign(1.0, outcome)
+    if isinstance(outcome, (complex, np.complexfloating)):
+        return type(outcome), _kind(float(outcome.real)), _kind(float(outcome.imag))
+    if isinstance(outcome, Decimal):
+        return type(outcome), outcome.as_tuple()
     return type(outcome)
 
 
