@@ -200,12 +200,13 @@ def _cost(cost: Any) -> str:
 
 
 def _left(remaining: Any) -> str:
-    if not hasattr(remaining, "_asdict"):
+    amounts = getattr(remaining, "_asdict", dict)()
+    if not amounts or not all(isinstance(amount, (int, float)) for amount in amounts.values()):
         raise TypeError(
             "remaining must be what a Session, Filter or budget of a Ledger says by that name, "
             f"got {type(remaining).__name__}"
         )
-    pairs = {_E(name): _number(value) for name, value in remaining._asdict().items()}
+    pairs = {_E(name): _number(value) for name, value in amounts.items()}
     return _pairs(pairs) + '<p class="quiet">Of all that the budget is for, after this release.</p>'
 
 
