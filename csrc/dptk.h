@@ -330,10 +330,12 @@ int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, in
  *   floor  out, if it returns 1: a floor above which some more than k values are expected
  *   looks  out, if it returns 1: about the capacity that a sweep down to there needs
  *
- * Returns 1 for a sweep: where there are neither offsets nor a stopper, the head has k
+ * Returns 1 for a sweep: where there are neither offsets nor a stopper, the tail is of no
+ * more than DPTK_SWEEP_MOST items (it takes a bit of memory for each), the head has k
  * items or more, the k-th largest score is not too many scales below the first, and k is
  * large, or not small where much of the tail will be looked at.
  * Cost: 10 to 50 us. */
+#define DPTK_SWEEP_MOST ((size_t)1 << 30)
 int dptk_sweep_floor(const dptk_field *field, size_t k, double scale, int noise, double *floor,
                      size_t *looks);
 

@@ -110,6 +110,7 @@ static int floor_of(const dptk_field *field, size_t k, double scale, int noise, 
     sample s = {.r = &r, .most = k < MANY ? FEWER : POINTS};
     double low, high, near = 0.0;
     if (field->offset || field->stop || k > n || k > r.m || k < SOME) return 0;
+    if (r.n_tail && r.tail->n > DPTK_SWEEP_MOST) return 0;
     if (!(score_at(&r, k - 1) > -DEEP)) return 0;
     if (r.n_tail) {
         const double gap = score_at(&r, k - 1) - score_at(&r, r.m - 1);

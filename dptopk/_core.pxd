@@ -110,6 +110,7 @@ cdef extern from "dptk.h" nogil:
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
                   size_t *picked)
+    size_t DPTK_SWEEP_MOST
     int dptk_sweep_floor(const dptk_field *field, size_t k, double scale, int noise,
                          double *floor, size_t *looks)
     int dptk_sweep(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,

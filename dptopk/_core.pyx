@@ -978,8 +978,8 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
         most = max(most, <size_t>(place[i + 1] - place[i]))
         widest = max(widest, <size_t>(start[i + 1] - start[i]))
         largest = max(largest, rows.tail[i].n if rows.tail else <size_t>(start[i + 1] - start[i]))
-    if rows.tail:
-        bits = largest
+        if rows.tail and rows.tail[i].n <= DPTK_SWEEP_MOST:
+            bits = max(bits, rows.tail[i].n)
     while capacity < min(most, largest + 1) + 128:
         capacity *= 2
     scratch.block = NULL

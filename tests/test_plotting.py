@@ -70,6 +70,7 @@ def svg(ax):
 
 @pytest.mark.parametrize("name", ALL)
 def test_any_release_is_drawn_on_axes_of_its_own_or_given(name):
+    pyplot.close("all")  # what another file of tests left open
     ax = ALL[name].plot()
     assert isinstance(ax, matplotlib.axes.Axes)
     assert svg(ax).tag.endswith("svg")
