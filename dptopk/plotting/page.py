@@ -200,7 +200,7 @@ def _cost(cost: Any) -> str:
 
 
 def _left(remaining: Any) -> str:
-    amounts = getattr(remaining, "_asdict", dict)()
+    amounts: dict[str, Any] = getattr(remaining, "_asdict", dict)()
     if not amounts or not all(isinstance(amount, (int, float)) for amount in amounts.values()):
         raise TypeError(
             "remaining must be what a Session, Filter or budget of a Ledger says by that name, "
