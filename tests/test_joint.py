@@ -438,6 +438,8 @@ import os, signal, threading, time
 import numpy as np
 import dptopk as dp
 from dptopk import _core
+# Not in a call: CPython ends with SIGINT if one came amid an exec of text, caught or not.
+from dptopk.reference import joint, paths, race
 
 counts = np.floor(1e12 / np.arange(1, 400_001) ** 1.2).astype(np.int64)
 h = dp.Histogram(counts)
