@@ -68,8 +68,9 @@ class Gate:
             yield
         finally:
             self.inside.discard(me)
-            with self.condition:
-                self.condition.notify_all()
+            if not _broken:  # there nobody waits, and a thread that is gone may have the lock
+                with self.condition:
+                    self.condition.notify_all()
             self.busy.discard(me)
 
     def shut(self) -> bool:
