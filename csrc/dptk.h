@@ -14,12 +14,18 @@
 #ifndef DPTK_H
 #define DPTK_H
 
+#include <float.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)                                                  \
     || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #error "error bounds, NaN and ties need IEEE arithmetic: compile without -ffast-math"
+#endif
+
+/* 1: a float is computed as a double, as on s390x; a double is computed as one all the same. */
+#if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 1
+#error "error bounds hold for doubles computed as doubles: on 32-bit x86 -msse2 -mfpmath=sse"
 #endif
 
 typedef enum dptk_status {

@@ -296,10 +296,13 @@ static size_t root(size_t n)
 /* stride - 1 rows and one in stride, with row 0: for no number of stairs more than this. */
 static size_t slots(size_t k, int rows) { return rows ? 2 * root(k) + 2 : 2; }
 
+/* Rounded up: where a double need not stand at a multiple of 8, a stair is 6.5 words. */
+enum { STAIR_WORDS = (sizeof(dptk_stair) + sizeof(double) - 1) / sizeof(double) };
+
 size_t dptk_paths_scratch(size_t k, int precision, int rows)
 {
     const size_t row = (k + 1) * (precision == DPTK_PAIRS ? 2 : 1);
-    return k * (sizeof(dptk_stair) / sizeof(double)) + row * (2 + slots(k, rows));
+    return STAIR_WORDS * k + row * (2 + slots(k, rows));
 }
 
 /* How much of a count may be lost. */
@@ -325,7 +328,7 @@ int dptk_paths(const int64_t *bound, size_t k, int precision, int rows, const dp
     static const int depths[][4] = {
         {72, 192, 448, 900}, {160, 256, 448, 900}, {224, 320, 448, 900}};
     const size_t row = (k + 1) * (pairs ? 2 : 1);
-    double *weight = scratch + k * (sizeof(dptk_stair) / sizeof(double)), *part = weight + row;
+    double *weight = scratch + STAIR_WORDS * k, *part = weight + row;
     int status = DPTK_UNDECIDED;
     *c = (dptk_staircase){
         .k = k, .precision = precision, .pairs = pairs, .rows = rows, .watch = watch};

@@ -129,7 +129,8 @@ cdef class Source:
         words that later calls read are not disturbed.
         """
         if self.child is None:
-            seed = hashlib.blake2b(self.consumed(), digest_size=32, person=b"fresh").digest()
+            words = np.asarray(self.consumed(), dtype="<u8")
+            seed = hashlib.blake2b(words, digest_size=32, person=b"fresh").digest()
             self.child = np.random.Generator(np.random.PCG64(int.from_bytes(seed, "little")))
         return self.child.integers(0, 2**64, size=count, dtype=np.uint64)
 
