@@ -21,21 +21,61 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
-from dptopk.errors import LedgerUnavailableError
+from dptopk.errors import DptopkError, LedgerUnavailableError
 
-__all__ = ["check", "closing", "is_broken", "opened", "transaction"]
+__all__ = ["Connected", "check", "closing", "opened", "transaction"]
 
 
-class Connected(Protocol):
-    """What has connections to close before a fork."""
+class Connected:
+    """A store with connections: idle ones, which a fork closes, and those in use."""
+
+    def __init__(self) -> None:
+        self._idle: list[Any] = []
+        self._used: list[Any] = []
+        self._closed = False
+
+    def close(self) -> None:
+        """Close all connections; one in use is closed at the end of its transaction."""
+        self._closed = True
+        with closing():
+            self.close_connections()
 
     def close_connections(self) -> None:
-        """Close the idle ones; the next transaction opens others."""
+        """Close what no transaction is using; the next one opens another."""
+        while self._idle:
+            self._idle.pop().close()
 
     def connections(self) -> list[Any]:
         """Return all that are open, those in use included."""
+        return self._idle + self._used
+
+    @contextmanager
+    def _borrowed(self, db: Any) -> Iterator[Any]:
+        """Run the statements of one transaction; keep the connection if it can serve again."""
+        self._used.append(db)
+        sound = False
+        try:
+            try:
+                yield db
+            except DptopkError:
+                check()
+                db.execute("ROLLBACK")
+                sound = True
+                raise
+            check()
+            self._commit(db)
+            sound = True
+        finally:
+            self._used.remove(db)
+            if sound and not self._closed:
+                self._idle.append(db)
+            elif not _broken:  # what state it is in is not known
+                db.close()
+
+    def _commit(self, db: Any) -> None:
+        db.execute("COMMIT")
 
 
 class Gate:
@@ -106,11 +146,6 @@ def check() -> None:
             "this process was forked in the middle of a transaction, by a signal handler: "
             "it can use no ledger"
         )
-
-
-def is_broken() -> bool:
-    """Return whether this is such a process: it must not even close a connection."""
-    return _broken
 
 
 @contextmanager

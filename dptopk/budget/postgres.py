@@ -21,7 +21,7 @@ from typing import Any
 from dptopk.budget import fork
 from dptopk.budget.sql import SqlLog
 from dptopk.budget.store import Log, Store, UncertainError
-from dptopk.errors import DptopkError, LedgerError, LedgerUnavailableError
+from dptopk.errors import LedgerError, LedgerUnavailableError
 
 __all__ = ["PostgresStore", "is_address"]
 
@@ -34,7 +34,7 @@ def is_address(path: object) -> bool:
     return isinstance(path, str) and path.startswith(("postgresql://", "postgres://"))
 
 
-class PostgresStore(Store):
+class PostgresStore(fork.Connected, Store):
     """A schema of a database.
 
     Parameters
@@ -60,6 +60,7 @@ class PostgresStore(Store):
             raise ValueError(
                 "schema must be a name of small letters, digits and _, such as dptopk_ledger"
             )
+        super().__init__()
         self._psycopg, self._address, self._schema = psycopg, address, schema
         self._timeout = timeout
         try:
@@ -69,9 +70,6 @@ class PostgresStore(Store):
         place = f"{known.get('host', '')}:{known.get('port', '')}/{known.get('dbname', '')}"
         self._name = f"postgresql://{place}, schema {schema}"  # without a password
         self._table = f"{schema}.lines"
-        self._idle: list[Any] = []
-        self._used: list[Any] = []
-        self._closed = False
         self._connect = _connector(psycopg)
         with fork.transaction():
             fork.opened(self)
@@ -100,21 +98,6 @@ class PostgresStore(Store):
     def _lock(self, name: str) -> str:
         return f"{self._schema}.{name}"
 
-    def close(self) -> None:
-        """Close all connections."""
-        self._closed = True
-        with fork.closing():
-            self.close_connections()
-
-    def close_connections(self) -> None:
-        """Close what no transaction is using; the next one opens another."""
-        while self._idle:
-            self._idle.pop().close()
-
-    def connections(self) -> list[Any]:
-        """Return all connections."""
-        return self._idle + self._used
-
     def __repr__(self) -> str:
         return repr(self._name)
 
@@ -125,26 +108,8 @@ class PostgresStore(Store):
             if self._closed:
                 raise LedgerUnavailableError("the ledger is closed")
             try:
-                db = self._begun(_READS if reads else _WRITES)
-                self._used.append(db)
-                sound = False
-                try:
-                    try:
-                        yield db
-                    except DptopkError:
-                        fork.check()
-                        db.execute("ROLLBACK")
-                        sound = True
-                        raise
-                    fork.check()
-                    db.execute("COMMIT")
-                    sound = True
-                finally:
-                    self._used.remove(db)
-                    if sound and not self._closed:
-                        self._idle.append(db)
-                    elif not fork.is_broken():  # what state it is in is not known
-                        db.close()
+                with self._borrowed(self._begun(_READS if reads else _WRITES)) as db:
+                    yield db
             except (self._psycopg.Error, TimeoutError) as error:
                 raise self._explained(error, reads) from None  # its words may quote a line
 

@@ -28,7 +28,7 @@ from dptopk.budget import fork
 from dptopk.budget.sql import SqlLog
 from dptopk.budget.store import Log, Store, UncertainError
 from dptopk.budget.version1 import upgraded
-from dptopk.errors import DptopkError, LedgerError, LedgerUnavailableError
+from dptopk.errors import LedgerError, LedgerUnavailableError
 
 __all__ = ["SqliteStore"]
 
@@ -57,7 +57,7 @@ _SCHEMA = (
 )
 
 
-class SqliteStore(Store):
+class SqliteStore(fork.Connected, Store):
     """A file.
 
     Parameters
@@ -69,13 +69,11 @@ class SqliteStore(Store):
     """
 
     def __init__(self, path: Path, timeout: float):
+        super().__init__()
         # Connections are opened later too, when the process may be in another directory.
         self.path = Path(os.path.realpath(path))
         self._timeout = timeout
-        self._idle: list[sqlite3.Connection] = []
-        self._used: list[sqlite3.Connection] = []
         self._turn = threading.Lock()
-        self._closed = False
         with fork.transaction():  # not while a fork goes through them
             _make(self.path)
             self._same = _identity(self.path)
@@ -97,21 +95,6 @@ class SqliteStore(Store):
                 return db.execute(statement, values).fetchall()
 
             yield SqlLog(query, "lines", "?")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._closed = True
-        with fork.closing():
-            self.close_connections()
-
-    def close_connections(self) -> None:
-        """Close what no transaction is using; the next one opens another."""
-        while self._idle:
-            self._idle.pop().close()
-
-    def connections(self) -> list[sqlite3.Connection]:
-        """Return all connections."""
-        return self._idle + self._used
 
     def __repr__(self) -> str:
         return repr(str(self.path))
@@ -150,29 +133,16 @@ class SqliteStore(Store):
             except IndexError:
                 db = _connect(self.path, self._timeout)
                 db.execute("PRAGMA busy_timeout = 0")  # _patiently waits
-            self._used.append(db)
-            sound = False
-            try:
+            with self._borrowed(db):
                 self._patiently(db, begin)
-                try:
-                    yield db
-                except DptopkError:
-                    fork.check()
-                    db.execute("ROLLBACK")
-                    sound = True
-                    raise
-                self._patiently(db, "COMMIT")
-                sound = True
-            finally:
-                self._used.remove(db)
-                if sound and not self._closed:
-                    self._idle.append(db)
-                elif not fork.is_broken():  # what state it is in is not known
-                    db.close()
+                yield db
         except sqlite3.IntegrityError:
             raise UncertainError(f"{self.path} has another line there already") from None
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
+
+    def _commit(self, db: sqlite3.Connection) -> None:
+        self._patiently(db, "COMMIT")
 
     def _patiently(self, db: sqlite3.Connection, statement: str) -> None:
         """Run what may have to wait for other processes: SQLite itself looks ever less often."""
