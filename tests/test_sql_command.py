@@ -98,6 +98,25 @@ def test_by_hand_to_a_release(capsys):
         assert set(release.labels) == {"tea", "jam"}
 
 
+def test_a_domain(database, tmp_path, capsys):
+    """Of texts, or of labels as the column holds them."""
+    for kind, labels, file in (
+        ("text", ["tea", "it's", "jam"], "tea\nit's\njam\n"),
+        ("integer", [7, -3, 12], "7\n-3\n12\n"),
+    ):
+        path = tmp_path / f"{kind}.txt"
+        path.write_text(file)
+        table = database.table(["ann", "ann", "bob"], [labels[0], labels[1], labels[0]],
+                               "text", kind)  # fmt: skip
+        text = printed(capsys, "--dialect", database.dialect, "--table", table, "--item-kind",
+                       kind, "--domain", str(path))  # fmt: skip
+        rows = [tuple(row)[:2] for row in database.run(text.rstrip(";\n"))]
+        assert rows == sorted([(labels[0], 2), (labels[1], 1)])
+    path.write_text("7\nseven\n")
+    assert "'seven' is no integer" in refused(capsys, "--dialect", database.dialect, "--table",
+        table, "--item-kind", "integer", "--domain", str(path))  # fmt: skip
+
+
 def test_json(capsys):
     out = printed(capsys, "--dialect", "bigquery", "--table", "shop.visits", "--json", "-k", "3")
     made = json.loads(out)
@@ -162,6 +181,29 @@ def test_every_dialect_can_read_it(dialect):
         (("--dialect", "postgres", "--table", "t", "--min-events", "0"), "--min-events must be"),
         (("--dialect", "postgres", "--table", "t", "--max-items-per-user", "0"), "must be"),
         (("--dialect", "sqlite", "--table", "t", "--item-kind", "date"), "no labels of kind date"),
+        (("--dialect", "duckdb", "--table", "t", "--domain", "f", "-k", "3"), "all its items come"),
+        (("--dialect", "duckdb", "--table", "t", "--domain", "/no/file"), "no such file"),
+        (("--dialect", "spark", "--table", "t", "--by", "c"), "postgres, duckdb, sqlite"),
+        (("--dialect", "duckdb", "--table", "t", "--by", "item"), "must name different columns"),
+        (("--dialect", "duckdb", "--table", "t", "--by", "c"), "--by needs --groups FILE"),
+        (("--dialect", "duckdb", "--table", "t", "--groups", "f"), "--groups goes with --by"),
+        (("--dialect", "duckdb", "--table", "t", "--every", "1d"), "--every goes with --by"),
+        (("--dialect", "duckdb", "--table", "t", "--by-kind", "text"), "once for each --by"),
+        (
+            ("--dialect", "duckdb", "--table", "t", "--by", "c", "--groups", "f"),
+            "--groups needs --max-groups-per-user G",
+        ),
+        (
+            ("--dialect", "duckdb", "--table", "t", "--by", "c", "--every", "1d"),
+            "--every goes with --groups",
+        ),
+        (
+            (
+                *("--dialect", "duckdb", "--table", "t", "--by", "c"),
+                *("--by", "d", "--groups", "f", "--max-groups-per-user", "1"),
+            ),
+            "--groups goes with a single --by",
+        ),
         (("--dialect", "bigquery", "--table", "a`b"), "a character that is written in other ways"),
     ],
 )

@@ -10,8 +10,10 @@ pytest.importorskip("sqlglot")
 
 from databases import DATABASES, each
 from test_sql import Spy
+from test_sql_command import printed
 
 import dptopk as dp
+from dptopk.cli import main
 from dptopk.errors import SourceError
 
 GROUPS = ["FR", "DE", "it's", "XX"]
@@ -202,3 +204,41 @@ def test_moments_in_periods(database):
     h = ask(database, source, by="at", groups=[datetime(2024, 1, 1), edge], every="1mo",
             max_groups_per_user=2)  # fmt: skip
     assert [len(h[group]) for group in h] == [1, 2]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_the_command_prints_what_runs(database, number, tmp_path, capsys):
+    columns = events()
+    source = table_of(database, columns)
+    groups, domain = tmp_path / "groups.txt", tmp_path / "domain.csv"
+    domain.write_text("item\nitem 1\nnobody's\nitem 2\n")
+    months = [date(2024, 1, 1), date(2024, 3, 1)]
+    dates = database.dialect != "sqlite"  # which has none
+    listed, given, options = [
+        (GROUPS, ["--by", "by"], {"by": "by"}),
+        (GROUPS, ["--by", "by", "--max-items-per-user", "2", "--hash-key", "x", "--k-bar", "4"],
+         {"by": "by", "max_items_per_user": 2, "hash_key": "x", "k_bar": 4}),
+        (GROUPS, ["--by", "by", "--domain", str(domain), "--drop-nulls"],
+         {"by": "by", "domain": ["item 1", "nobody's", "item 2"], "nulls": "drop"}),
+        ([2024, 2020], ["--by", "year", "--by-kind", "integer"], {"by": "year"}),
+        (months, ["--by", "day", "--by-kind", "date", "--every", "1mo"],
+         {"by": "day", "every": "1mo"}),
+        (None, ["--by", "by", "--soft-cap", "2"], {"by": "by", "soft_cap": 2}),
+        (None, ["--by", "by", "--by", "year", "--by-kind", "text", "--by-kind", "integer",
+                "--soft-cap", "1"], {"by": ["by", "year"], "soft_cap": 1}),
+    ][number]  # fmt: skip
+    given += ["--dialect", database.dialect, "--table", source]
+    if listed is not None:
+        groups.write_text("".join(f"{group}\n" for group in listed))
+        given += ["--groups", str(groups), "--max-groups-per-user", "1"]
+        options = options | {"groups": listed, "max_groups_per_user": 1}
+    if "every" in options and not dates:
+        assert main(["sql", *given]) == 2
+        assert "sqlite has no labels of kind date" in capsys.readouterr().err
+        return
+    spy = Spy(database.connection)
+    dp.Histogram.from_sql(
+        spy, source, user="user", item="item", dialect=database.dialect, **options
+    )
+    ran = next(text for text in reversed(spy.statements) if text.startswith("WITH"))
+    assert printed(capsys, *given) == f"{ran};\n"

@@ -21,7 +21,7 @@ from dptopk.cli.printing import (
     version,
 )
 
-__all__ = ["add", "check", "empty", "fit", "in_groups", "print_releases", "shown"]
+__all__ = ["add", "check", "check_given", "empty", "fit", "in_groups", "print_releases", "shown"]
 
 
 def add(option: Any) -> None:
@@ -45,24 +45,30 @@ def add(option: Any) -> None:
 
 def check(args: argparse.Namespace) -> None:
     """Refuse options of groups that don't go together, and choose a mechanism if none is named."""
-    if args.by is None:
+    if args.by is not None:
+        if args.mechanism == "auto":
+            raise Refused("auto goes without --by: name a mechanism")
+        if args.groups is None:
+            if args.mechanism not in (None, "weighted"):
+                raise Refused(
+                    f"{args.mechanism} needs --groups FILE with all groups there may be, fixed "
+                    "before the data is seen, and --max-groups-per-user; --mechanism weighted "
+                    "needs neither"
+                )
+            args.mechanism = "weighted"
+    check_given(args)
+    args.mechanism = args.mechanism or "limited_domain"
+
+
+def check_given(args: argparse.Namespace) -> None:
+    """Refuse options of groups that don't go together with any mechanism."""
+    if args.by is not None and len({args.user, args.item, *args.by}) < 2 + len(args.by):
+        raise Refused("--user, --item and each --by must name different columns")
+    needed = "by" if args.by is None else "groups"
+    if getattr(args, needed) is None:
         for name in ("groups", "max_groups_per_user", "every"):
             if getattr(args, name) is not None:
-                raise Refused(f"--{name.replace('_', '-')} goes with --by")
-    elif len({args.user, args.item, *args.by}) < 2 + len(args.by):
-        raise Refused("--user, --item and each --by must name different columns")
-    elif args.mechanism == "auto":
-        raise Refused("auto goes without --by: name a mechanism")
-    elif args.groups is None:
-        if args.mechanism not in (None, "weighted"):
-            raise Refused(
-                f"{args.mechanism} needs --groups FILE with all groups there may be, fixed before "
-                "the data is seen, and --max-groups-per-user; --mechanism weighted needs neither"
-            )
-        for name in ("max_groups_per_user", "every"):
-            if getattr(args, name) is not None:
-                raise Refused(f"--{name.replace('_', '-')} goes with --groups")
-        args.mechanism = "weighted"
+                raise Refused(f"--{name.replace('_', '-')} goes with --{needed}")
     elif len(args.by) > 1:
         raise Refused("--groups goes with a single --by")
     elif args.max_groups_per_user is None:
@@ -70,7 +76,6 @@ def check(args: argparse.Namespace) -> None:
             "--groups needs --max-groups-per-user G: the most groups that a user counts in; 1 "
             "where each user belongs to one"
         )
-    args.mechanism = args.mechanism or "limited_domain"
 
 
 def in_groups(args: argparse.Namespace, columns: tuple[str | int, ...]) -> dict[str, Any]:

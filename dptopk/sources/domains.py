@@ -10,11 +10,12 @@ from typing import Any
 from dptopk.errors import SourceError
 from dptopk.sources.columns import domain_of
 from dptopk.sources.files import connect
+from dptopk.sources.labels import Kind
 from dptopk.sources.on_duckdb import duckdb_kind
 from dptopk.sources.paths import checked, format_of
 from dptopk.sources.readers import How, of_file, parquet_columns, rows_of
 
-__all__ = ["fitted", "read_domain"]
+__all__ = ["as_kind", "fitted", "read_domain"]
 
 
 def read_domain(path: str | os.PathLike[str]) -> list[Any]:
@@ -73,6 +74,11 @@ def fitted(domain: list[Any], events: Any, item: str) -> list[Any]:
         A label that can't be of that kind (which is named: a domain is public).
     """
     kind = duckdb_kind(item, str(events.types[events.columns.index(item)]))
+    return as_kind(domain, kind, item)
+
+
+def as_kind(domain: list[Any], kind: Kind | None, item: str) -> list[Any]:
+    """Return a domain that was read as text with labels of a kind, as `fitted` does."""
     if kind is None or kind.name == "text":
         return [str(label) if type(label) is int else label for label in domain]
     fitting = []
