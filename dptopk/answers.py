@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from dptopk._show import BACKENDS, Backend, frame, json_of, table
-from dptopk._validate import choice
+from dptopk._framed import Framed
+from dptopk._show import table
 from dptopk.release import Cost, caption
 
 __all__ = ["Answers"]
 
 
-class Answers:
+class Answers(Framed):
     """What tests of queries released, one after the other. Immutable.
 
     Attributes
@@ -118,40 +118,16 @@ class Answers:
             "parameters": dict(self.parameters),
         }
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
+        """Return what stands in a table, one row a query: query, bit, and value if there is one."""
         columns: dict[str, list[Any]] = {"query": list(range(len(self)))}
         columns["bit"] = self.bits.tolist()
         if self.values is not None:
             columns["value"] = list(self.values)
         return columns
 
-    def to_json(self) -> str:
-        """Return `to_dict` as one line of JSON; labels that JSON lacks are written as text."""
-        return json_of(self.to_dict())
-
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return a frame with one rowX.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
-            The library whose frame it is; it must be installed.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-
-        Raises
-        ------
-        ImportError
-            If the library is not installed.
-        ValueError
-            If `backend` is none of these.
-        """
-        return frame(self._columns(), choice("backend", backend, BACKENDS))
-
     def _repr_html_(self) -> str:
-        return table(self._columns(), caption(self, not self.exhausted, "exhausted"))
+        return table(self.columns(), caption(self, not self.exhausted, "exhausted"))
 
     def __repr__(self) -> str:
         at = self.indices[:10].tolist()

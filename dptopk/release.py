@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dptopk._show import BACKENDS, Backend, frame, json_of, table
-from dptopk._validate import boolean, choice, integer, probability
+from dptopk._framed import Framed
+from dptopk._show import table
+from dptopk._validate import boolean, integer, probability
 from dptopk.rounding import up
 
 __all__ = ["Cost", "CountsNoise", "Release", "caption"]
@@ -74,7 +75,7 @@ class CountsNoise(NamedTuple):
     most: int | None = None
 
 
-class Release:
+class Release(Framed):
     """The items a mechanism picked. Immutable; holds nothing that was not released.
 
     Attributes
@@ -376,7 +377,11 @@ class Release:
         }
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return what stands in a table: the rank if there is one, the item, its noisy count."""
+        """Return what stands in a table, one row an item.
+
+        Its columns are rank, if the items are ordered, and item; and where noisy
+        counts were released count, low and high, a 95% interval; or noisy weights, weight.
+        """
         columns: dict[str, list[Any]] = {}
         if self.ordered:
             columns["rank"] = list(range(1, len(self) + 1))
@@ -388,34 +393,6 @@ class Release:
         if self.weights is not None:
             columns["weight"] = self.weights.tolist()
         return columns
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one line of JSON; labels that JSON lacks are written as text."""
-        return json_of(self.to_dict())
-
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return a frame with one row an item.
-
-        Its columns are rank, if the items are ordered, and item; and where noisy
-        counts were released count, low and high, a 95% interval; or noisy weights, weight.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
-            The library whose frame it is; it must be installed.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-
-        Raises
-        ------
-        ImportError
-            If the library is not installed.
-        ValueError
-            If `backend` is none of these.
-        """
-        return frame(self.columns(), choice("backend", backend, BACKENDS))
 
     def plot(self, ax: Any = None, *, confidence: float = 0.95) -> Any:
         """Draw the items, and the noisy numbers that came out with them, as bars.

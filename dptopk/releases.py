@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dptopk._show import BACKENDS, Backend, frame, json_of, table
-from dptopk._validate import choice
+from dptopk._framed import Framed
+from dptopk._show import table
 from dptopk.release import Cost, Release, caption
 
 __all__ = ["Releases", "RowsOfReleases"]
@@ -56,7 +56,7 @@ class RowsOfReleases(Sequence[Release]):
         )
 
 
-class Releases(Mapping[Any, Release]):
+class Releases(Framed, Mapping[Any, Release]):
     """The items a mechanism picked in each of many groups. Immutable.
 
     A mapping from groups to releases. Each release says what all of them cost together:
@@ -171,31 +171,11 @@ class Releases(Mapping[Any, Release]):
             "private": bool(self.private),
         }
 
-    def to_json(self) -> str:
-        """Return `to_dict` as one line of JSON; labels that JSON lacks are written as text."""
-        return json_of(self.to_dict())
-
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return a frame with one row for each item of each group.
+    def columns(self) -> dict[str, list[Any]]:
+        """Return what stands in a table, one row for each item of each group.
 
         Its columns are group, or group_1, group_2, ... where groups are tuples, and those of
-        `Release.to_frame`. A group that nothing came out of has no row.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
-            The library whose frame it is; it must be installed.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-
-        Raises
-        ------
-        ImportError
-            If the library is not installed.
-        ValueError
-            If `backend` is none of these.
+        `Release.columns`. A group that nothing came out of has no row.
 
         Examples
         --------
@@ -208,10 +188,6 @@ class Releases(Mapping[Any, Release]):
              1     1     2
              1     2     1
         """
-        return frame(self.columns(), choice("backend", backend, BACKENDS))
-
-    def columns(self) -> dict[str, list[Any]]:
-        """Return what stands in a table, one row for each item of each group."""
         several = any(isinstance(group, tuple) for group in self.groups)
         parts = len(self.groups[0]) if several else 1
         columns: dict[str, list[Any]] = {

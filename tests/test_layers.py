@@ -14,7 +14,7 @@ if not PACKAGE.is_dir():  # run against an installed package, beside its sources
 LAYERS = [
     ["errors", "_core", "rounding", "_types", "_show"],
     ["_validate", "_counts", "_dense"],
-    ["domain"],
+    ["domain", "_framed"],
     ["rng", "accounting", "_argtopk"],
     ["sources", "utility"],
     ["histogram"],

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
-from dptopk._show import BACKENDS, Backend, frame, json_of, table
-from dptopk._validate import choice
+from dptopk._framed import Framed
+from dptopk._show import table
 
 __all__ = ["Rows", "Simulation", "said"]
 
 SHOWN = ("mechanism", "parameters", "k", "epsilon", "recall", "score_ratio", "returned")
 
 
-class Rows(Sequence[Mapping[str, Any]]):
+class Rows(Framed, Sequence[Mapping[str, Any]]):
     """A table: a sequence of rows, each a mapping of the names of columns to values."""
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], *, caption: str):
@@ -31,7 +31,7 @@ class Rows(Sequence[Mapping[str, Any]]):
     def __len__(self) -> int:
         return len(self._rows)
 
-    def _columns(self) -> dict[str, list[Any]]:
+    def columns(self) -> dict[str, list[Any]]:
         """Return the columns by name; parameters as text."""
         names = dict.fromkeys(name for row in self._rows for name in row)
         return {
@@ -43,34 +43,9 @@ class Rows(Sequence[Mapping[str, Any]]):
         """Return the caption and the rows, as plain values."""
         return {"caption": self.caption, "rows": [dict(row) for row in self._rows]}
 
-    def to_json(self) -> str:
-        """Return `to_dict` as one line of JSON."""
-        return json_of(self.to_dict())
-
-    def to_frame(self, backend: Backend = "pandas") -> Any:
-        """Return a frame with one row a row, its parameters as text.
-
-        Parameters
-        ----------
-        backend : {"pandas", "polars", "pyarrow"}
-            The library whose frame it is; it must be installed.
-
-        Returns
-        -------
-        pandas.DataFrame, polars.DataFrame or pyarrow.Table
-
-        Raises
-        ------
-        ImportError
-            If the library is not installed.
-        ValueError
-            If `backend` is none of these.
-        """
-        return frame(self._columns(), choice("backend", backend, BACKENDS))
-
     def texts(self) -> dict[str, list[str]]:
         """Return the columns that people read first, their numbers rounded."""
-        columns = self._columns()
+        columns = self.columns()
         return {name: [_short(x) for x in columns[name]] for name in SHOWN if name in columns}
 
     def _repr_html_(self) -> str:
