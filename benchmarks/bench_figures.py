@@ -25,6 +25,11 @@ def figures() -> Iterator[tuple[str, Any]]:
     release = dp.limited_domain(h, k=10, epsilon=1, delta=1e-6, rng=rng)
     yield "release", dp.noisy_counts(release, h, epsilon=0.1, rng=rng).plot()
     yield "costs", dp.plot_costs(epsilon=1, delta=1e-6)
+    shape = dp.zipf(0.8, n_users=20_000, n_items=3_000)
+    grid: dict[str, Any] = {"epsilons": (0.1, 0.2, 0.5, 1, 2, 5), "ks": 50, "delta": 1e-6}
+    mechanisms = (dp.limited_domain, dp.restricted_gumbel, dp.weighted)
+    table = [row for its in mechanisms for row in dp.simulate(its, shape, **grid)]
+    yield "accuracy", dp.plot_accuracy(table)
 
 
 def draw(folder: Path = FOLDER) -> list[Path]:
