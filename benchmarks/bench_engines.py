@@ -1,14 +1,18 @@
 """What each engine takes to count, beside its own bare COUNT(DISTINCT): time and peak memory.
 
 Every run is a process of its own. All engines must give the same histogram and, on the
-same seed, the same release.
+same seed, the same release. Memory is that of our process: what PostgreSQL's server and
+Spark's JVM take is not in it. PostgreSQL counts up to 1e7 events, on a server of the
+benchmark's own.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import math
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.data import SHARED
+from benchmarks.own_server import postgres_server
 from benchmarks.row import Row
 
 K_BAR = 1000
@@ -30,7 +35,11 @@ NEEDS = {
     "polars": "polars",
     "pyarrow": "pyarrow",
     "pandas": "pandas",
+    "dask": "dask",
+    "ibis": "ibis",
+    "spark": "pyspark",
 }
+TABLE = "events"
 
 
 def generate(path: Path, events: int, *, seed: int = 1) -> None:
@@ -58,6 +67,20 @@ def events_of(engine: str, path: str) -> Any:
         import polars
 
         return polars.scan_parquet(path)
+    if engine == "dask":
+        import dask.dataframe
+
+        return dask.dataframe.read_parquet(path)
+    if engine == "ibis":
+        import ibis
+
+        return ibis.duckdb.connect().read_parquet(path)
+    if engine == "spark":
+        return _spark().read.parquet(path)
+    if engine == "postgres":
+        import psycopg
+
+        return psycopg.connect(path)
     import pyarrow.parquet
 
     if engine == "builder":
@@ -66,15 +89,35 @@ def events_of(engine: str, path: str) -> Any:
     return table.to_pandas() if engine == "pandas" else table
 
 
+def _spark() -> Any:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    for end in ("host", "bindAddress"):
+        builder = builder.config(f"spark.driver.{end}", "127.0.0.1")
+    return builder.config("spark.log.level", "OFF").getOrCreate()
+
+
 def bare(engine: str, path: str, user: str, item: str) -> None:
     """Count as one would without this library."""
     frame = events_of("duckdb" if engine == "builder" else engine, path)
+    quote = "`" if engine == "spark" else '"'
+    counting = (
+        f"SELECT {quote}{item}{quote}, count(DISTINCT {quote}{user}{quote}) AS n FROM {TABLE} "
+        f"GROUP BY 1 ORDER BY n DESC, 1 LIMIT {K_BAR + 1}"
+    )
     if engine in ("duckdb", "builder"):
-        frame.query(
-            "e",
-            f'SELECT "{item}", count(DISTINCT "{user}") AS n FROM e GROUP BY 1 '
-            f"ORDER BY n DESC, 1 LIMIT {K_BAR + 1}",
-        ).fetchall()
+        frame.query(TABLE, counting).fetchall()
+    elif engine == "postgres":
+        frame.execute(counting).fetchall()
+    elif engine == "spark":
+        frame.createOrReplaceTempView(TABLE)
+        frame.sparkSession.sql(counting).collect()
+    elif engine == "ibis":
+        counts = frame.group_by(item).agg(n=frame[user].nunique())
+        counts.order_by(counts.n.desc(), item).limit(K_BAR + 1).to_pyarrow()
+    elif engine == "dask":
+        frame.groupby(item)[user].nunique().nlargest(K_BAR + 1).compute()
     elif engine == "polars":
         import polars
 
@@ -94,6 +137,8 @@ def ours(engine: str, path: str, user: str, item: str) -> Any:
     import dptopk as dp
 
     frame = events_of(engine, path)
+    if engine == "postgres":
+        return dp.Histogram.from_sql(frame, TABLE, user=user, item=item, k_bar=K_BAR)
     if engine != "builder":
         return dp.Histogram.from_events(frame, user=user, item=item, k_bar=K_BAR)
     with dp.HistogramBuilder(user=user, item=item) as builder:
@@ -127,21 +172,50 @@ def rows(quick: bool = False, full: bool = False) -> Iterator[Row]:
         generate(made, size)
         paths = {name: SHARED / f"{name}.events.parquet" for name in SETS}
         named = {name: path for name, path in paths.items() if path.is_file()}
-        for name, path in {**named, f"{size:.0e} events": made}.items():
-            engines = [engine for engine, needed in NEEDS.items() if find_spec(needed)]
-            yield from _compared(name, str(path), engines, 1 if full or quick else 3)
+        engines = [engine for engine, needed in NEEDS.items() if find_spec(needed)]
+        if shutil.which("java") is None and "spark" in engines:
+            engines.remove("spark")
+        with postgres_server() as server:
+            for name, path in {**named, f"{size:.0e} events": made}.items():
+                paths = dict.fromkeys(engines, str(path))
+                if server is not None and not (full and path == made):
+                    paths["postgres"] = f"postgresql://dptopk@/postgres?host={server}"
+                    _load(paths["postgres"], str(path))
+                yield from _compared(name, str(path), paths, 1 if full or quick else 3)
 
 
-def _compared(name: str, path: str, engines: list[str], repeats: int) -> Iterator[Row]:
+def _load(address: str, path: str) -> None:
+    """Have PostgreSQL hold the events of a file, and know how many there are."""
+    import duckdb
+    import psycopg
+    import pyarrow.csv
+
+    events = duckdb.read_parquet(path)
+    types = ("bigint" if "INT" in str(dtype) else "text" for dtype in events.types[:2])
+    columns = [f'"{name}" {dtype}' for name, dtype in zip(events.columns[:2], types, strict=True)]
+    names = ", ".join(f'"{name}"' for name in events.columns[:2])
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
+        connection.execute(f"CREATE TABLE {TABLE} ({', '.join(columns)})")
+        with connection.cursor().copy(f"COPY {TABLE} FROM STDIN (FORMAT csv)") as copy:
+            chunks = events.project(names).fetch_arrow_reader(1_000_000)
+            for chunk in chunks:
+                text = io.BytesIO()
+                pyarrow.csv.write_csv(chunk, text, pyarrow.csv.WriteOptions(include_header=False))
+                copy.write(text.getvalue())
+        connection.execute(f"ANALYZE {TABLE}")
+
+
+def _compared(name: str, path: str, paths: dict[str, str], repeats: int) -> Iterator[Row]:
     import duckdb
 
     user, item = duckdb.read_parquet(path).columns[:2]
     digests = set()
-    for engine in engines:
+    for engine, place in paths.items():
         best: dict[str, dict[str, Any]] = {}
         for _ in range(repeats):
             for what in ("ours", "bare"):
-                got = run(what, engine, path, user, item)
+                got = run(what, engine, place, user, item)
                 if what == "ours":
                     digests.add(got["digest"])
                 if what not in best or got["seconds"] < best[what]["seconds"]:

@@ -8,9 +8,7 @@ left out.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
-import sys
 import tempfile
 import threading
 import time
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import dptopk as dp
+from benchmarks.own_server import postgres_server
 from benchmarks.row import Row, at_most
 from benchmarks.timing import medians_ms
 
@@ -38,7 +37,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
         }
         with dp.Ledger(Path(folder, "ours")) as ledger:
             yield from _compared("a file", ledger, "SQLite", raw, repeats)
-    with _server() as dsn:
+    with postgres_server() as dsn:
         if dsn is not None:
             raw = {"two commits": _raw_postgres(dsn)}
             address = f"postgresql://dptopk@/postgres?host={dsn}"
@@ -123,23 +122,3 @@ def _twice(execute: Any, here: str) -> Callable[[], None]:
             seq += 1
 
     return write
-
-
-@contextlib.contextmanager
-def _server() -> Iterator[str | None]:
-    """Run a server that waits for its disk, as the tests do; None where there is none."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    try:
-        import postgres
-        import psycopg  # noqa: F401
-
-        binaries = postgres.find_binaries()
-    except ImportError:
-        binaries = None
-    finally:
-        sys.path.pop(0)
-    if binaries is None:
-        yield None
-        return
-    with postgres.durable_server(binaries) as (folder, _):
-        yield folder
