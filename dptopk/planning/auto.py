@@ -18,8 +18,8 @@ from dptopk.planning.words import WHY
 
 __all__ = ["Choice", "choose", "default_soft_cap"]
 
-TRIALS = 40
-PICKS = 16_000  # in all trials of a call: the more items, the surer is each trial
+TRIALS = 120  # of a call, on all shapes together
+PICKS = 48_000  # in all of them: the more items, the surer is each trial
 MOST = 2_000  # more items than this are planned for as so many
 #: Past so many items the best accounting takes long. These are simulated by one that is
 #: nearly as good, in a closed form; what is chosen runs with the best.
@@ -101,11 +101,12 @@ def choose(
 
 @lru_cache(maxsize=256)
 def _chosen(asked: Asked) -> Choice:
+    shapes = default_shapes(sets=not asked.ordered)
     found = ranked(
         asked,
-        default_shapes(sets=not asked.ordered),
+        shapes,
         candidates(asked, quick=True),
-        trials=min(TRIALS, PICKS // asked.k),
+        trials=min(TRIALS, PICKS // asked.k) // len(shapes),
         more=ROUGHLY if asked.delta and asked.k > FEW else {},
     )
     best = found[0].candidate

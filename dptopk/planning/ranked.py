@@ -21,7 +21,7 @@ __all__ = ["Choices", "Ranked", "asked_of", "plan", "ranked"]
 TRIALS = 200
 FIRST = 20  # trials of all, before most are left behind
 BEHIND = 0.1  # how much less recall leaves one behind
-FEWER = {"joint": 5, "permute_and_flip": 2, "canonical": 2}  # whose draws take long
+FEWER = {"joint": 5, "permute_and_flip": 2}  # whose draws take long
 
 
 class Ranked(NamedTuple):
