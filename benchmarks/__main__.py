@@ -2,8 +2,9 @@
 
 Without names all but ``compare``, which needs other libraries, ``utility`` and
 ``plan``, which measure recall in place of time, and ``engines``; these three take minutes.
-``paper`` runs the experiments of the papers, ``peers`` other libraries; each has a help page of
-its own. ``figures`` draws those of docs/pictures.md.
+``publish`` measures all that README and docs print, keeps it as JSON, and writes their tables
+and plots from that; ``paper`` does so of the papers' experiments alone, ``peers`` of other
+libraries. These three have a help page each. ``figures`` draws those of docs/pictures.md.
 
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
@@ -14,8 +15,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import math
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import rich.console
@@ -47,6 +51,9 @@ from benchmarks import (
     bench_utility,
     bench_weighted,
 )
+from benchmarks.paper import command
+from benchmarks.paper.record import Result, Table, recorded
+from benchmarks.row import Row
 from dptopk import _core
 from dptopk.verification.tapes import LEVELS
 
@@ -77,14 +84,16 @@ BENCHES = {
     "figures": bench_figures,
 }
 FULL = (bench_utility, bench_plan, bench_cut, bench_engines)
+KEEPERS = {"utility", "plan", "cut"}  # write a file of their own
 APART = ("compare", "utility", "plan", "engines", "figures")
 
 
 def main() -> int:
     """Print the table, or run the command of that name."""
-    if sys.argv[1:2] in (["paper"], ["peers"]):
-        command = importlib.import_module(f"benchmarks.{sys.argv[1]}.command")
-        return command.main(sys.argv[2:])
+    if sys.argv[1:2] in (["publish"], ["paper"]):
+        return command.main(sys.argv[2:], papers=sys.argv[1] == "paper")
+    if sys.argv[1:2] == ["peers"]:
+        return importlib.import_module("benchmarks.peers.command").main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")
@@ -94,7 +103,10 @@ def main() -> int:
         help="of utility and plan: more trials; of cut: all sizes; of engines: 1e8 events",
     )
     parser.add_argument(
-        "--keep", metavar="FILE", help="of utility, plan and cut: write all figures as JSON"
+        "--keep",
+        metavar="FILE",
+        help="write the table as JSON, with command, machine and versions; of utility, plan and "
+        "cut all figures",
     )
     parser.add_argument(
         "--only", help="of cut: sizes, k=..., types and shapes, with commas between"
@@ -109,18 +121,19 @@ def main() -> int:
     if args.simd is not None:
         _core.simd_set(args.simd)
     table = rich.table.Table("work", "ms", "against", "ms", "ratio or value", "target", "met")
-    missed = 0
+    missed, started, found = 0, time.perf_counter(), []
     console = rich.console.Console(width=160)
     for name in args.names or [name for name in BENCHES if name not in APART]:
         bench: Any = BENCHES[name]
         full = {"full": args.full} if bench in FULL else {}
-        kept = {"keep": args.keep} if bench in (bench_utility, bench_plan, bench_cut) else {}
+        kept = {"keep": args.keep} if name in KEEPERS else {}
         if bench is bench_cut:
             kept["only"] = args.only
         for results in getattr(bench, "tables", lambda *_, **__: ())(args.quick, **full, **kept):
             console.print(results)
         for row in bench.rows(args.quick, **full):
             missed += row.met is False
+            found.append([None if cell != cell else cell for cell in row])  # NaN is no JSON
             table.add_row(
                 row.work,
                 "" if math.isnan(row.ours_ms) else f"{row.ours_ms:.3g}",
@@ -132,6 +145,11 @@ def main() -> int:
             )
     level = LEVELS[_core.simd_get()]
     console.print(table, f"SIMD level: {level}", sep="\n")
+    if args.keep and not set(args.names) & KEEPERS:
+        result = Result("Ratios", "Measured", [Table("rows", "Rows", Row._fields, found)])
+        words, seconds = " ".join(["python -m benchmarks", *sys.argv[1:]]), time.perf_counter()
+        made = recorded("rows", result, command=words, seed=0, seconds=seconds - started)
+        Path(args.keep).write_text(json.dumps(made, indent=0) + "\n")
     return 1 if missed else 0
 
 

@@ -25,6 +25,7 @@ import rich.table
 
 from benchmarks.contenders import REGIMES, Regime, settings
 from benchmarks.events import SETS, load
+from benchmarks.paper.record import Result, Scale, Table
 from benchmarks.row import Row
 from dptopk.errors import DptopkError
 from dptopk.mechanisms.table import MECHANISMS
@@ -34,7 +35,7 @@ from dptopk.planning.measured import measure
 
 TOLERANCE = 0.02
 TRIALS = 60
-FEWER = {"joint": 8, "permute_and_flip": 2, "canonical": 2}  # whose draws take long
+FEWER = {"joint": 8, "permute_and_flip": 2}  # whose draws take long
 ASKED: dict[str, dict[str, bool]] = {
     "in order": {"ordered": True},
     "a set": {"ordered": False},
@@ -53,7 +54,7 @@ class Found(NamedTuple):
 
 
 Cell = tuple[Regime, float, int]
-Table = dict[Candidate | str, Found]
+Drawn = dict[str, Found]
 
 
 def key_of(candidate: Candidate) -> str:
@@ -76,11 +77,11 @@ def draws(shape: Shape, candidate: Candidate, cell: Cell, trials: int, seed: int
     return Found(float(its.recall.mean()), halves, float(its.score_ratio.mean()))
 
 
-def everything(shapes: dict[str, Shape], cell: Cell, trials: int, seed: int) -> dict[str, Table]:
+def everything(shapes: dict[str, Shape], cell: Cell, trials: int, seed: int) -> dict[str, Drawn]:
     """Draw every candidate on each shape."""
     regime, epsilon, k = cell
     asked = Asked(k, epsilon, regime.delta, regime.known, ordered=False)
-    tables: dict[str, Table] = {name: {} for name in shapes}
+    tables: dict[str, Drawn] = {name: {} for name in shapes}
     for candidate in candidates(asked):
         for name, shape in shapes.items():
             found = draws(shape, candidate, cell, trials, seed)
@@ -97,7 +98,7 @@ def allowed(key: str, asked: dict[str, bool]) -> bool:
     return not (asked.get("counts", False) and its.weights)
 
 
-def first(tables: list[Table], asked: dict[str, bool]) -> str:
+def first(tables: list[Drawn], asked: dict[str, bool]) -> str:
     """Return what `plan` ranks first by these trials: by mean recall, then by score ratio."""
     keys = [key for key in tables[0] if all(key in table for table in tables)]
 
@@ -109,7 +110,7 @@ def first(tables: list[Table], asked: dict[str, bool]) -> str:
     return max((key for key in keys if allowed(key, asked)), key=merit)
 
 
-def best_of(table: Table, asked: dict[str, bool]) -> float:
+def best_of(table: Drawn, asked: dict[str, bool]) -> float:
     """Return the best recall: picked by one half of the trials, measured on the other."""
     fit = [found for key, found in table.items() if allowed(key, asked)]
     return sum(max(fit, key=lambda f: f.halves[i]).halves[1 - i] for i in (0, 1)) / 2
@@ -173,7 +174,7 @@ def of_cell(sets: dict[str, Any], cell: Cell, trials: int) -> Iterator[Choice]:
     }
     for asked, options in ASKED.items():
 
-        def choice(data: str, like: str, chosen: str, table: Table, recall: float) -> Choice:
+        def choice(data: str, like: str, chosen: str, table: Drawn, recall: float) -> Choice:
             best = best_of(table, options)  # noqa: B023
             where = data, regime.name, epsilon, k, asked, like  # noqa: B023
             return Choice(*where, chosen, recall, best)
@@ -210,6 +211,59 @@ def of_cell(sets: dict[str, Any], cell: Cell, trials: int) -> Iterator[Choice]:
             yield choice(data, "in hindsight", hindsight, table, recall)
 
 
+LIKES = {
+    "nothing: auto": "the default shapes: `auto`",
+    "nothing: plan": "the default shapes: `plan`",
+    "another data set": "another of the data sets",
+    "half of its users": "other people of the same source",
+    "in hindsight": "in hindsight: the best that needs no data",
+}
+
+
+def run(scale: Scale, say: Callable[[str], None]) -> Result:
+    """Make every choice; by what it was made on, and by kind of guarantee."""
+    say("choices")
+    made = choices(scale.name != "full", False)
+    return Result(
+        f"Choices within {TOLERANCE} recall of an exhaustive search",
+        "Measured",
+        list(shares(made)),
+        absent=[name for name in SETS if name not in {c.data for c in made}],
+    )
+
+
+def shares(made: tuple[Choice, ...]) -> Iterator[Table]:
+    """Yield how many choices are near: in all, and by kind of guarantee."""
+    likes = {like: said for like, said in LIKES.items() if _of(made, {"like": like})}
+    rows: list[list[str]] = []
+    for like, said in likes.items():
+        of_each = [_share(made, like=like, asked=asked) for asked in ASKED]
+        rows.append([said, *of_each, _share(made, like=like), _loss(made, like=like)])
+    columns = ["the plan is made on", *ASKED, "all", "mean loss"]
+    yield Table("plan", "Near choices", columns, rows)
+    rows = []
+    for like, asked in itertools.product(likes, ASKED):
+        its = {"like": like, "asked": asked}
+        of_each = [_share(made, **its, regime=regime.name) for regime in REGIMES]
+        rows.append([likes[like], asked, *of_each, _loss(made, **its)])
+    columns = ["the plan is made on", "asked", *(r.name for r in REGIMES), "mean loss"]
+    yield Table("guarantees", "Near choices by guarantee", columns, rows)
+
+
+def _share(made: tuple[Choice, ...], **where: str) -> str:
+    near = [choice.near for choice in _of(made, where)]
+    return f"{sum(near):,} of {len(near):,} ({sum(near) / len(near):.2f})"
+
+
+def _loss(made: tuple[Choice, ...], **where: str) -> str:
+    losses = [max(0.0, choice.best - choice.recall) for choice in _of(made, where)]
+    return f"{sum(losses) / len(losses):.3f}"
+
+
+def _of(made: tuple[Choice, ...], where: dict[str, str]) -> list[Choice]:
+    return [c for c in made if all(getattr(c, name) == its for name, its in where.items())]
+
+
 def tables(
     quick: bool = False, *, full: bool = False, keep: str | None = None
 ) -> Iterator[rich.table.Table]:
@@ -220,21 +274,11 @@ def tables(
         about["machine"] = f"{platform.machine()}, Python {platform.python_version()}"
         rows = [choice._asdict() for choice in made]
         Path(keep).write_text(json.dumps({**about, "choices": rows}, indent=0) + "\n")
-    table = rich.table.Table(
-        "asked", "like", *[regime.name for regime in REGIMES], "all", "mean loss",
-        title=f"share of choices within {TOLERANCE} recall of an exhaustive search",
-    )  # fmt: skip
-    for asked, like in dict.fromkeys((choice.asked, choice.like) for choice in made):
-        its = [choice for choice in made if (choice.asked, choice.like) == (asked, like)]
-        shares = [_share(its, lambda c, r=r: c.regime == r.name) for r in REGIMES]  # type: ignore[misc]
-        loss = sum(max(0.0, choice.best - choice.recall) for choice in its) / len(its)
-        table.add_row(asked, like, *shares, _share(its, lambda c: True), f"{loss:.3f}")
-    yield table
-
-
-def _share(made: list[Choice], which: Callable[[Choice], bool]) -> str:
-    of = [choice.near for choice in made if which(choice)]
-    return f"{sum(of) / len(of):.3f}"
+    for its in shares(made):
+        table = rich.table.Table(*its.columns, title=its.title)
+        for row in its.rows:
+            table.add_row(*map(str, row))
+        yield table
 
 
 def rows(quick: bool = False, *, full: bool = False) -> Iterator[Row]:

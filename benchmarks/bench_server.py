@@ -19,17 +19,20 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import rich.table
 
 import dptopk as dp
+from benchmarks.paper.record import Result, Scale, Table
 from benchmarks.row import Row, at_most
 
 ROOT = Path(__file__).parents[1]
 EVENTS = ROOT / "examples" / "debian12_sections.parquet"
 CLIENTS = (1, 2, 8)
+_KEPT: dict[tuple[int, str], tuple[list[float], list[float]]] = {}
 TERMS = {"k_star": 10**7, "calls": 10**6, "epsilon": 1e4, "delta": 1e-6, "method": "zcdp"}
 
 
@@ -63,8 +66,9 @@ def _running(ledger: Path) -> Iterator[tuple[str, int]]:
         process.communicate()
 
 
-def _client(host: str, port: int, analyst: str) -> Callable[[], None]:
+def _client(host: str, port: int, analyst: str, until: ExitStack) -> Callable[[], None]:
     connection = http.client.HTTPConnection(host, port)
+    until.callback(connection.close)
 
     def ask() -> None:
         connection.request("GET", "/top?k=10", headers={"x-analyst": analyst})
@@ -76,8 +80,9 @@ def _client(host: str, port: int, analyst: str) -> Callable[[], None]:
     return ask
 
 
-def _sqlite(path: Path, turn: threading.Lock) -> Callable[[], None]:
+def _sqlite(path: Path, turn: threading.Lock, until: ExitStack) -> Callable[[], None]:
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    until.callback(db.close)
     db.execute("PRAGMA journal_mode = PERSIST")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("CREATE TABLE IF NOT EXISTS t (x TEXT)")
@@ -119,11 +124,11 @@ def _measured(quick: bool) -> Iterator[tuple[int, str, list[float], float]]:
         with dp.Ledger(path) as ledger:
             for number in range(max(CLIENTS)):
                 ledger.create(f"analyst{number}", **TERMS)
-        with _running(path) as (host, port):
+        with _running(path) as (host, port), ExitStack() as until:
             for clients in CLIENTS:
-                asks = [_client(host, port, f"analyst{number}") for number in range(clients)]
+                asks = [_client(host, port, f"analyst{number}", until) for number in range(clients)]
                 turn = threading.Lock()
-                plain = [_sqlite(Path(inside, "plain.sqlite"), turn) for _ in range(clients)]
+                plain = [_sqlite(Path(inside, "plain.sqlite"), turn, until) for _ in range(clients)]
                 for call in (*asks, *plain):
                     call()
                 # In turn, so that both have the same moments of the disk.
@@ -131,34 +136,42 @@ def _measured(quick: bool) -> Iterator[tuple[int, str, list[float], float]]:
                     yield clients, name, *_load(calls, seconds / 2)
 
 
-def tables(quick: bool = False) -> Iterator[rich.table.Table]:
-    """Yield the table, and keep what `rows` compares."""
-    table = rich.table.Table(
-        "clients", "of", "releases/s", "p50 ms", "p99 ms", "worst ms", title=__doc__.split("\n")[0]
-    )
+def run(scale: Scale, say: Callable[[str], None]) -> Result:
+    """Ask the server and SQLite alone in turn; keep what `rows` compares."""
+    say("clients")
     _KEPT.clear()
-    for clients, name, times, rate in _measured(quick):
+    for clients, name, times, rate in _measured(scale.name != "full"):
         before = _KEPT.setdefault((clients, name), ([], []))
         before[0].extend(times)
         before[1].append(rate)
-    for (clients, name), (times, rates) in _KEPT.items():
-        times.sort()
-        table.add_row(
-            str(clients),
-            name,
-            f"{statistics.mean(rates):.0f}",
-            *(f"{times[int(share * (len(times) - 1))]:.2f}" for share in (0.5, 0.99, 1.0)),
-        )
+    rows: list[list[Any]] = []
+    for clients in CLIENTS:
+        row: list[Any] = [clients]
+        for name in ("server", "SQLite alone"):
+            times, rates = _KEPT[clients, name]
+            times.sort()
+            row.append(f"{statistics.mean(rates):.0f}")
+            row += [f"{times[int(share * (len(times) - 1))]:.0f} ms" for share in (0.5, 0.99)]
+        rows.append(row)
+    columns = ["releases/s", "p50", "p99"]
+    columns = ["clients", *(f"server: {columns[0]}", *columns[1:]),
+               *(f"SQLite alone: {columns[0]}", *columns[1:])]  # fmt: skip
+    return Result(__doc__.split("\n")[0], "Measured", [Table("server", "Load", columns, rows)])
+
+
+def tables(quick: bool = False) -> Iterator[rich.table.Table]:
+    """Yield the table."""
+    its = run(Scale("quick" if quick else "full"), lambda text: None).tables[0]
+    table = rich.table.Table(*its.columns, title=its.title)
+    for row in its.rows:
+        table.add_row(*map(str, row))
     yield table
-
-
-_KEPT: dict[tuple[int, str], tuple[list[float], list[float]]] = {}
 
 
 def rows(quick: bool = False) -> Iterator[Row]:
     """Yield the worst percentile beside the typical one, and beside SQLite's."""
     for clients in CLIENTS:
-        ours, plain = (sorted(_KEPT[clients, name][0]) for name in ("server", "SQLite alone"))
+        ours, plain = (_KEPT[clients, name][0] for name in ("server", "SQLite alone"))
         last = ours[int(0.99 * (len(ours) - 1))]
         work = f"a release by the server, {clients} clients: p99"
         yield at_most(work, last, "p50", statistics.median(ours), 10.0)

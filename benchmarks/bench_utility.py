@@ -22,8 +22,11 @@ import rich.table
 import dptopk as dp
 from benchmarks.contenders import REGIMES, Contender, auto_of, contenders, draw_of, settings
 from benchmarks.events import SETS, Events, load
+from benchmarks.paper.record import Result, Scale, Table
 from benchmarks.row import Row
 
+PRINTED = ((1.0, 10), (1.0, 100))  # epsilon and k of README
+PRINTED_TOO = (REGIMES[0].name, 4.0, 500)
 MEASURES = ("recall", "score_ratio", "returned")
 TRIALS = 20
 SHORT = {"limited_domain": "limited", "restricted_gumbel": "restricted", "permute_and_flip": "flip"}
@@ -57,7 +60,7 @@ class Cell(NamedTuple):
     chosen: str  # what `auto` runs
 
 
-def cells_of(name: str, quick: bool, full: bool) -> list[Cell] | None:
+def saidof(name: str, quick: bool, full: bool) -> list[Cell] | None:
     """Run all of one data set; None if it is not here."""
     events = load(name)
     if events is None:
@@ -105,7 +108,7 @@ def measure(events: Events, draw: Callable[[Any], Any], k: int, trials: int) -> 
 def cells(quick: bool, full: bool) -> tuple[Cell, ...]:
     """Run all data sets, two at a time."""
     with ProcessPoolExecutor(2) as pool:
-        found = pool.map(cells_of, SETS, [quick] * len(SETS), [full] * len(SETS))
+        found = pool.map(saidof, SETS, [quick] * len(SETS), [full] * len(SETS))
         by_set = dict(zip(SETS, found, strict=True))
     absent = [name for name, its in by_set.items() if its is None]
     if absent:
@@ -142,6 +145,54 @@ def ours_of(cells: list[Cell], asked: str) -> list[Cell]:
     """Return our mechanisms that can do what is asked."""
     could = ASKED[asked][1]
     return [cell for cell in cells if cell.ours and cell.name not in ASKED and could(cell)]  # type: ignore[arg-type]
+
+
+def run(scale: Scale, say: Callable[[str], None]) -> Result:
+    """Run all; what README prints of it, and every setting."""
+    say("all sets")
+    found = cells(scale.name != "full", False)
+    sets = sorted({cell.data for cell in found})
+    groups = by_setting(found)
+    rows, short = [], []
+    for _, regime, epsilon, k in dict.fromkeys(key._replace(data="") for key in groups):
+        alike = [groups[Setting(name, regime, epsilon, k)] for name in sets]
+        plain, chosen = _plain(regime, k), _chosen(alike[0])
+        means = [
+            sum(values) / len(values)
+            for values in (
+                [best_of([c for c in one if not c.ours]) for one in alike],
+                [best_of(ours_of(one, "auto, a set")) for one in alike],
+                [next(c.recall for c in one if c.name == plain) for one in alike],
+                [next(c.recall for c in one if c.name == "auto") for one in alike],
+            )
+        ]
+        where = [regime.removesuffix(" domain").replace(" domain", ""), f"{epsilon:g}", k]
+        rows.append([*where, *(f"{mean:.3f}" for mean in means), chosen])
+        if (epsilon, k) in PRINTED or (regime, epsilon, k) == PRINTED_TOO:
+            said = [f"{mean:.2f}" for mean in means]
+            said[2] += f" (`{plain.split()[0]}`)"
+            said[3] += f" (`{chosen}`)"
+            short.append([*where, *said])
+    columns = ["domain", "epsilon", "k", "the best of the papers", "the best of ours",
+               "the default", "`--mechanism auto`"]  # fmt: skip
+    return Result(
+        f"Mean recall over {', '.join(sets)}",
+        "Measured",
+        [
+            Table("readme", "Mean recall", columns, short),
+            Table("all", "Mean recall in every setting", [*columns, "it runs"], rows),
+        ],
+        absent=[name for name in SETS if name not in sets],
+    )
+
+
+def _plain(regime: str, k: int) -> str:
+    """Return who runs where nobody names a mechanism."""
+    return f"limited_domain (k_bar {max(10 * k, 1000)})" if regime == REGIMES[0].name else "peel"
+
+
+def _chosen(cells: list[Cell]) -> str:
+    return next(cell.chosen for cell in cells if cell.name == "auto")
 
 
 def tables(

@@ -11,7 +11,7 @@ import pytest
 
 reason = "the benchmarks stand in the sources, not in the wheel"
 command = pytest.importorskip("benchmarks.paper.command", reason=reason)
-from benchmarks.paper import charts, page, record, top_stable  # noqa: E402
+from benchmarks.paper import charts, page, quotes, record, top_stable  # noqa: E402
 from benchmarks.paper.record import Scale  # noqa: E402
 
 PUBLISHED = page.load()
@@ -36,7 +36,7 @@ def test_what_is_published_is_a_record(its):
 
 
 def test_all_are_published_and_small():
-    assert set(command.NAMES) <= {its["name"] for its in PUBLISHED}
+    assert {its["name"] for its in PUBLISHED} == {*command.NAMES, *command.OTHERS}
     assert sum(path.stat().st_size for path in page.RECORDS.iterdir()) < 300_000
 
 
@@ -69,8 +69,36 @@ def test_what_is_not_a_record_is_refused(fault):
 
 def test_pages_and_readme_say_what_the_records_say():
     for path, text in page.pages(PUBLISHED).items():
-        assert path.read_text() == text, f"{path.name}: run python -m benchmarks paper page"
-    assert page.START in (page.ROOT / "README.md").read_text()
+        assert path.read_text() == text, f"{path.name}: run python -m benchmarks publish page"
+
+
+QUOTES = {
+    f"{name}, {of}": (name, of, make)
+    for name, makers in quotes.BY_PAGE.items()
+    for of, make in makers.items()
+}
+
+
+@pytest.mark.parametrize(("name", "of", "make"), QUOTES.values(), ids=QUOTES)
+def test_what_a_page_quotes_is_of_the_record(name, of, make):
+    by_name = {its["name"]: its for its in PUBLISHED}
+    quoted = make(by_name)
+    assert quoted in (page.ROOT / name).read_text()
+    changed = copy.deepcopy(by_name)
+    for its in changed.values():
+        its["facts"] = {fact: value + 1 for fact, value in its["facts"].items()}
+        for number, row in enumerate(its["tables"][0]["rows"], 2):
+            row[2:] = [x * number if isinstance(x, int | float) else f"X{number}" for x in row[2:]]
+    assert make(changed) != quoted
+
+
+def test_a_page_without_its_marks_is_an_error():
+    makers = {"a.json": lambda by_name: "new\n"}
+    begin, end = quotes.marks("a.json")
+    assert quotes.put(f"1\n{begin}old\n{end}2\n", makers, {}) == f"1\n{begin}new\n{end}2\n"
+    for text in ("no marks", begin, end):
+        with pytest.raises((ValueError, IndexError)):
+            quotes.put(text, makers, {})
 
 
 def test_a_changed_record_changes_the_page():
@@ -118,12 +146,40 @@ def test_stopped_by_ctrl_c_what_was_done_is_kept(tmp_path, monkeypatch, capsys):
     assert "stopped" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("papers", [True, False])
 @pytest.mark.parametrize("words", [["nothing"], ["oneshot", "Oneshot"], ["--fast"]])
-def test_what_it_cannot_run_is_refused(words, capsys):
+def test_what_it_cannot_run_is_refused(words, papers, capsys):
     with pytest.raises(SystemExit) as stop:
-        command.main(words)
+        command.main(words, papers=papers)
     assert stop.value.code == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_publish_runs_what_paper_does_not(tmp_path, monkeypatch, capsys):
+    from benchmarks import bench_server
+    from benchmarks.paper import oneshot
+
+    small = oneshot.run(Scale("tiny"), lambda text: None)
+    monkeypatch.setattr(bench_server, "run", lambda scale, say: small)
+    words = ["server", "--quick", "--out", str(tmp_path)]
+    assert command.main(words) == 0
+    (made,) = record.read(tmp_path)
+    assert made["command"] == "python -m benchmarks publish server --quick"
+    with pytest.raises(SystemExit):
+        command.main(words, papers=True)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["speed", "utility", "plan"])
+def test_what_is_measured_beside_the_papers_leaves_a_record(name, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("duckdb")
+    module = importlib.import_module(command.OTHERS[name])
+    if name in ("utility", "plan"):
+        monkeypatch.setattr(module, "SETS", ("debian12_sections",))
+        monkeypatch.setattr(module, "TRIALS", 4)
+    words = command.command_of(name)
+    made = command.run_one(name, module.run, Scale("tiny"), tmp_path, command=words)
+    assert record.read(tmp_path) == [made]
 
 
 def test_the_rule_of_k_bar_is_the_one_that_is_named():

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Cell = str | float | int | None
-LIBRARIES = ("dptopk", "numpy", "scipy", "opendp", "diffprivlib", "torch")
+LIBRARIES = ("dptopk", "numpy", "scipy", "opendp", "diffprivlib", "torch", "pyarrow", "polars",
+             "bottleneck", "numba", "fastapi", "uvicorn")  # fmt: skip
 
 
 class Scale(NamedTuple):
