@@ -1,14 +1,52 @@
 """Fixtures shared by the tests."""
 
+import hashlib
+import itertools
 import os
 from pathlib import Path
 
 import pytest
 
-from dptopk import _core
+from dptopk import _core, rng
 
 # Read by type checkers, never run.
 collect_ignore = ["typing"]
+
+URANDOM = os.urandom
+
+
+class Keys:
+    """`os` for the kernels: the secure sources' keys follow from the name of the test.
+
+    A test then passes each time or never. Another process, a fork's child too, has keys of the
+    system's, and whatever a test puts in the place of os.urandom is called.
+    """
+
+    def __init__(self):
+        self.pid = os.getpid()
+        self.begin("before the tests")
+
+    def begin(self, name):
+        self.name, self.count = name, itertools.count()  # threads may share the latter
+        rng._free.clear()  # keyed for the test before
+
+    def urandom(self, count):
+        if os.urandom is not URANDOM or os.getpid() != self.pid:
+            return os.urandom(count)
+        return hashlib.shake_256(f"{self.name} {next(self.count)}".encode()).digest(count)
+
+    def __getattr__(self, name):
+        return getattr(os, name)
+
+
+keys = Keys()
+if not os.environ.get("DPTOPK_FRESH_KEYS"):  # set it to look for what passes by chance
+    _core.os = keys
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    keys.begin(item.name)
 
 
 @pytest.fixture(scope="session")
