@@ -13,6 +13,7 @@ from decimal import Decimal
 from uuid import UUID
 
 import pytest
+import warm
 from doors import counts_of, piped
 
 import dptopk as dp
@@ -601,20 +602,15 @@ def test_columns_of_json_go_by_their_exact_name(tmp_path, user):
 def test_one_ctrl_c_ends_a_wait_for_a_pipe(sent):
     """DuckDB itself waits for bytes without a look at signals."""
     command = ["select", "-", "-k", "1", "--epsilon", "1", "--delta", "1e-6", "-q"]
-    # It says when it begins to read, as an import takes Ctrl-C badly.
-    code = (
-        "import sys; from dptopk.sources import files; from dptopk.cli import main; "
-        "files.connect(); print('on', flush=True); sys.exit(main())"
-    )
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen([sys.executable, "-c", code, *command], **pipes)
+    process = subprocess.Popen(warm.cli(*command), **pipes)
     assert process.stdout.readline() == b"on\n"
     process.stdin.write(sent)
     process.stdin.flush()
     time.sleep(4)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=10) == 130
+    assert process.wait(timeout=60) == 130
     assert b"Traceback" not in process.stderr.read()
     for pipe in (process.stdin, process.stdout, process.stderr):
         pipe.close()

@@ -4,13 +4,16 @@ import json
 import os
 import pty
 import random
+import resource
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+import warm
 
 from dptopk.sources.interrupt import interruptible
 
@@ -34,6 +37,20 @@ def cli(*argv):
     return [sys.executable, "-m", "dptopk", *map(str, argv)]
 
 
+def processor_seconds(process):
+    """What it used until now, or nothing if it has ended: no load of other programs counts."""
+    if process.poll() is not None:
+        return 0.0
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def of_children():
+    """The processor seconds of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def check_kill(events, tmp_path, seed):
     """Send SIGINT to a real process on a real terminal, at a random time."""
     ledger = tmp_path / f"{seed}.sqlite"
@@ -43,19 +60,20 @@ def check_kill(events, tmp_path, seed):
     spill.mkdir()
     argv = ["-k", 3, "--ledger", ledger, "--budget", "ann", "--temp-directory", spill, "--json"]
     ours, theirs = pty.openpty()
+    before = of_children()
     process = subprocess.Popen(
-        cli("select", events, *argv), stdin=theirs, stderr=theirs, stdout=subprocess.PIPE
+        warm.cli("select", events, *argv), stdin=theirs, stderr=theirs, stdout=subprocess.PIPE
     )
     os.close(theirs)
-    # An import takes Ctrl-C badly, and there is nothing to lose then: it comes after the spill.
+    assert process.stdout.readline() == b"on\n"
     while process.poll() is None and not list(spill.iterdir()):
         time.sleep(0.005)
     time.sleep(random.Random(seed).uniform(0, 1.5))
-    sent = time.monotonic()
+    used = processor_seconds(process)
     process.send_signal(signal.SIGINT)
     out = process.stdout.read()
-    code = process.wait(timeout=30)
-    took = time.monotonic() - sent
+    code = process.wait(timeout=120)
+    took = of_children() - before - used
     process.stdout.close()
     os.set_blocking(ours, False)
     shown = b""
@@ -65,7 +83,7 @@ def check_kill(events, tmp_path, seed):
         except OSError:
             break
     os.close(ours)
-    assert b"Traceback" not in shown
+    assert b"Traceback" not in shown, shown.decode()
     assert list(spill.iterdir()) == []
     done = subprocess.run(
         cli("ledger", "history", ledger, "--budget", "ann", "--json"),
@@ -84,16 +102,16 @@ def check_kill(events, tmp_path, seed):
 
 @pytest.mark.slow
 def test_ctrl_c_at_a_random_time(events, tmp_path):
-    """Within half a second of a quiet machine; the bound here is for one that is not."""
+    """Within half a second of a quiet machine; here in processor seconds, as it may not be."""
     results = [check_kill(events, tmp_path, seed) for seed in range(2)]
-    assert max(took for _, took in results) < 5
+    assert max(took for _, took in results) < 1
 
 
 @pytest.mark.full
 def test_ctrl_c_at_many_random_times(events, tmp_path):
     results = [check_kill(events, tmp_path, seed) for seed in range(2, 32)]
     assert {code for code, _ in results} >= {130}
-    assert sorted(took for _, took in results)[len(results) // 2] < 1
+    assert sorted(took for _, took in results)[len(results) // 2] < 0.5
 
 
 LATE = """
@@ -137,14 +155,14 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_ctrl_c_ends_the_wait_for_an_engine(engine):
     for wait in np.random.default_rng(1).uniform(0.05, 2, 5):
-        command = [sys.executable, "-c", COUNT.format(ENGINES[engine])]
+        command, before = [sys.executable, "-c", COUNT.format(ENGINES[engine])], of_children()
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             assert process.stdout.readline() == b"on\n"
             time.sleep(wait)
-            sent = time.monotonic()
+            used = processor_seconds(process)
             process.send_signal(signal.SIGINT)
             assert process.stdout.readline() == b"caught\n"
-            assert time.monotonic() - sent < 3
+        assert of_children() - before - used < 3
 
 
 HEARS_NOTHING = """
@@ -152,17 +170,23 @@ import os, signal, threading, time
 from dptopk.sources.interrupt import can_stop, interruptible, stopping
 
 def interrupt():
-    time.sleep(0.3)
+    at_work.wait()
+    time.sleep(0.1)
     os.kill(os.getpid(), signal.SIGINT)
 
-stopped = threading.Event()
+at_work, stopped, never = threading.Event(), threading.Event(), threading.Event()
+
+def work(end):
+    at_work.set()
+    end.wait(60)
 
 def told():
     with stopping(stopped.set):
         assert can_stop()
-        interruptible(lambda: stopped.wait(9))
+        interruptible(lambda: work(stopped))
 
-for wait in (lambda: interruptible(lambda: threading.Event().wait(9)), told):
+for wait in (lambda: interruptible(lambda: work(never)), told):
+    at_work.clear()
     killer = threading.Thread(target=interrupt)
     killer.start()
     begun = time.monotonic()
@@ -171,7 +195,7 @@ for wait in (lambda: interruptible(lambda: threading.Event().wait(9)), told):
     except KeyboardInterrupt:
         print("interrupted")
     killer.join()
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 50
 assert stopped.is_set()
 assert not can_stop()
 """

@@ -231,12 +231,12 @@ def test_an_answer_that_never_comes_is_not_waited_for_for_ever(ledger, options, 
     proxy = Proxy(f"{server[0]}/.s.PGSQL.5432", rate=0.0, silent=True)
     try:
         path = f"postgresql://dptopk@127.0.0.1:{proxy.port}/postgres"
-        with dp.Ledger(**options | {"path": path, "timeout": 0.5}) as other:
+        with dp.Ledger(**options | {"path": path, "timeout": 3}) as other:
             session = dp.Session.bound(other, "ann")
             proxy._fate = iter(["silent", None, None, None]).__next__
             start = time.monotonic()
             release = session.limited_domain(CLEAR, k=3, k_bar=3, request_id="one")
-            assert 0.5 < time.monotonic() - start < 20
+            assert 3 < time.monotonic() - start < 60
     finally:
         proxy.close()
     (entry,) = ledger.history("ann")
@@ -255,7 +255,7 @@ def test_a_server_that_crashes_and_comes_back(ledger, server):
 
 def test_a_budget_that_another_client_holds(ledger, options, server, schema, monkeypatch):
     monkeypatch.setattr(_core, "race", None)
-    with dp.Ledger(**options | {"timeout": 0.2}) as impatient, sql(server) as db:
+    with dp.Ledger(**options | {"timeout": 2}) as impatient, sql(server) as db:
         db.execute("BEGIN")
         db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", [f"{schema}.ann"])
         with pytest.raises(dp.LedgerUnavailableError, match="locked by other clients"):

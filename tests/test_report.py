@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 import pytest
+import warm
 from hostile import HOSTILE
 
 import dptopk as dp
@@ -389,7 +390,7 @@ def test_no_room_on_the_disk_is_found_before_the_charge(events, tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
     process = start(["select", events, *BUDGET, "--html", tmp_path / "r.html"], preexec_fn=small)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (2, b"")
     assert b"can't be written (File too large)" in err
     assert os.listdir(tmp_path) == ["events.csv"]
@@ -409,13 +410,15 @@ def test_ctrl_c_leaves_no_file(tmp_path):
     """While it waits for a pipe that says nothing."""
     import signal
 
-    process = start(["select", "-", *BUDGET, "--html", tmp_path / "r.html"], stdin=subprocess.PIPE)
-    until = time.monotonic() + 60
+    argv = warm.cli("select", "-", *BUDGET, "--html", tmp_path / "r.html")
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(argv, **pipes)
+    until = time.monotonic() + 120
     while not os.listdir(tmp_path) and time.monotonic() < until:
         time.sleep(0.02)
     assert [name.startswith(".r.html.") for name in os.listdir(tmp_path)] == [True]
     time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=120)
     assert process.returncode == 130
     assert os.listdir(tmp_path) == []

@@ -37,7 +37,7 @@ def running(ledger_path, events, **settings):
         [sys.executable, "-m", "uvicorn", "server:app", "--port", "0", "--no-access-log"],
         cwd=ROOT / "examples",
         env={**os.environ, "EVENTS": str(events), "LEDGER": str(ledger_path),
-             "LEDGER_TIMEOUT": "2", **settings,
+             "LEDGER_TIMEOUT": "8", **settings,
              "PYTHONPATH": os.pathsep.join([str(Path(dp.__file__).parents[1]), *sys.path])},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -56,7 +56,7 @@ def running(ledger_path, events, **settings):
         yield found[0]
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode in (0, -15)
 
 
@@ -110,7 +110,7 @@ def ask(address, query="k=3", **headers):
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(f"{address}/top?{query}", headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
@@ -160,7 +160,7 @@ def test_many_threads_one_session_an_analyst(server):
 def sent(address, text):
     """Send bytes as they are; return the status and the answer."""
     host, port = address.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
+    with socket.create_connection((host, int(port)), timeout=120) as connection:
         connection.sendall(text)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -232,7 +232,7 @@ def test_what_is_not_understood_is_refused_and_free(server):
 
 def page(address, path):
     try:
-        with urllib.request.urlopen(f"{address}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{address}{path}", timeout=120) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -307,7 +307,7 @@ def test_a_reload_under_load_is_seen_whole_and_a_failed_one_not_at_all(tmp_path)
         os.replace(following, events)
 
     def until(address, name, count):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while metrics(address).get(name, 0) < count:
             assert time.monotonic() < end
             time.sleep(0.02)
