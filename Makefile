@@ -2,10 +2,12 @@
 #   make demo   build, and the main job on the bundled data
 #   make test   build, and the tests
 #   make test-quick  the same without the slow ones; make test-full: with the widest grids
+#   make test-oldest  the quick tests with the oldest NumPy, SciPy and mpmath
 #   make check  lint, types, tests
 #   make san    the tests of the C code under AddressSanitizer and UBSan
 #   make clang  those of its SIMD levels, the C code compiled by clang
 #   make dist   sdist, a wheel from it, and the quick tests (but those of `dptopk verify`) against it
+#   make sdist, wheels, sbom  what is published, in wheelhouse: docs/release.md
 #   make docs   the documentation as a site, in build/docs
 #   make bench  the performance table (python -m benchmarks)
 #
@@ -23,7 +25,8 @@ install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/pytho
 LEVEL_TESTS := $(addprefix tests/test_,argtopk.py race.py rows.py paths.py joint.py canonical.py)
 C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
 
-.PHONY: demo test test-quick test-full check lint san clang dist docs bench clean
+.PHONY: demo test test-quick test-full test-oldest check lint san clang dist sdist wheels sbom docs \
+	bench clean
 
 demo: .venv/run
 	$(BIN)/dptopk select examples/debian12_sections.parquet --user package --item dependency \
@@ -37,6 +40,12 @@ test-quick: .venv/test
 
 test-full: .venv/full
 	$(BIN)/python -m pytest -m "full or not full"
+
+# The quick tests with the oldest NumPy, SciPy and mpmath that pyproject.toml allows.
+test-oldest:
+	$(PYTHON) -m venv build/oldest || $(PYTHON) -m venv --clear --without-pip build/oldest
+	$(call install,'.[test]' -c tests/oldest.txt,build/oldest)
+	cd build/oldest && bin/python -m pytest -p no:cacheprovider -m "not slow and not full" ../../tests
 
 check: lint test
 
@@ -74,6 +83,27 @@ dist: .venv/dev
 	cd build/fresh && bin/pytest -p no:cacheprovider -m "not slow and not full" \
 		../../tests --ignore=../../tests/test_verify.py
 
+# Of one commit the same bytes: docs/release.md.
+sdist wheels sbom: export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || \
+	echo 315532800)
+sdist: .venv/release
+	$(BIN)/python -m build -q --sdist -o wheelhouse
+
+wheels: .venv/release
+	rm -rf build/wheels
+	$(BIN)/python -m build -q -o build/wheels
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair -w wheelhouse build/wheels/*.whl
+	cp build/wheels/*.tar.gz wheelhouse
+
+# What an installed wheel brings along, as a bill of materials.
+sbom: .venv/release
+	rm -rf build/bill
+	mkdir -p wheelhouse
+	$(PYTHON) -m venv build/bill || $(PYTHON) -m venv --clear --without-pip build/bill
+	$(call install,.,build/bill)
+	$(BIN)/cyclonedx-py environment build/bill/bin/python --output-reproducible \
+		-o wheelhouse/dptopk.cdx.json
+
 # A link to a page that is not there, or a docstring that is not numpydoc, is an error.
 docs: .venv/docs
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site -b html docs build/docs
@@ -82,7 +112,7 @@ bench: .venv/bench
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv build dist *.egg-info dptopk/_core.c dptopk/*.so
+	rm -rf .venv build dist wheelhouse *.egg-info dptopk/_core.c dptopk/*.so
 
 .venv/made:
 	$(PYTHON) -m venv .venv || $(PYTHON) -m venv --clear --without-pip .venv
@@ -107,6 +137,10 @@ clean:
 
 .venv/bench: .venv/run
 	$(call install,-e '.[bench]')
+	touch $@
+
+.venv/release: .venv/made $(SOURCES)
+	$(call install,-e '.[release]')
 	touch $@
 
 .venv/dev: .venv/test

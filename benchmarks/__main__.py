@@ -4,7 +4,8 @@ Without names all but ``compare``, which needs other libraries, ``utility`` and
 ``plan``, which measure recall in place of time, and ``engines``; these three take minutes.
 ``publish`` measures all that README and docs print, keeps it as JSON, and writes their tables
 and plots from that; ``paper`` does so of the papers' experiments alone, ``peers`` of other
-libraries. These three have a help page each. ``figures`` draws those of docs/pictures.md.
+libraries, ``randomness`` runs a battery on the generator. These four have a help page each.
+``figures`` draws those of docs/pictures.md.
 
 Every line compares calls made in turn within this one run, on one thread
 unless it says otherwise; medians after a warm-up. Times depend on the machine,
@@ -44,6 +45,7 @@ from benchmarks import (
     bench_paths,
     bench_plan,
     bench_promises,
+    bench_randomness,
     bench_ranking,
     bench_server,
     bench_session,
@@ -94,6 +96,8 @@ def main() -> int:
         return command.main(sys.argv[2:], papers=sys.argv[1] == "paper")
     if sys.argv[1:2] == ["peers"]:
         return importlib.import_module("benchmarks.peers.command").main(sys.argv[2:])
+    if sys.argv[1:2] == ["randomness"]:
+        return bench_randomness.main(sys.argv[2:])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}")
     parser.add_argument("--quick", action="store_true", help="fewer repeats")

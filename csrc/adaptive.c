@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-#if defined(__GNUC__)
+#if DPTK_GNU
 #define INLINE static inline __attribute__((always_inline))
 #else
 #define INLINE static inline

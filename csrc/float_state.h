@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#if defined(__SSE2__)
+#if defined(__SSE2__) || defined(_M_X64)
 #include <immintrin.h>
 #define DPTK_FLOAT_BITS 0xE040u /* of MXCSR: flush to zero, rounding (2), denormals are zeros */
 static inline uint64_t dptk_float_state(void) { return _mm_getcsr(); }

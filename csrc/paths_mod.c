@@ -6,6 +6,7 @@
  * however high the stairs are. Signs alternate and most of it cancels, which is
  * no matter to residues. */
 #include "dptk.h"
+#include "simd.h"
 
 /* Products of numbers below p < 2^61 as 128 bits, and Montgomery's reduction. */
 typedef struct long_word {
@@ -14,7 +15,7 @@ typedef struct long_word {
 
 static inline long_word multiply(uint64_t a, uint64_t b)
 {
-#if defined(__SIZEOF_INT128__)
+#if DPTK_GNU && defined(__SIZEOF_INT128__)
     __extension__ typedef unsigned __int128 uint128;
     const uint128 product = (uint128)a * b;
     return (long_word){(uint64_t)product, (uint64_t)(product >> 64)};

@@ -17,15 +17,17 @@
 #define BLOCKS 16
 #define BATCH_WORDS (BLOCKS * 16) /* of 32 bits */
 
-#if defined(__GNUC__)
+#if DPTK_GNU
 #define NOINLINE __attribute__((noinline))
+#elif defined(_MSC_VER)
+#define NOINLINE __declspec(noinline)
 #else
 #define NOINLINE
 #endif
 
 void dptk_wipe(void *memory, size_t n)
 {
-#if defined(__GNUC__)
+#if DPTK_GNU
     memset(memory, 0, n);
     __asm__ volatile("" : : "r"(memory) : "memory");
 #else
@@ -176,7 +178,7 @@ void dptk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t
         }                                                                                          \
     }
 
-#if defined(__GNUC__)
+#if DPTK_GNU
 typedef uint32_t lanes4 __attribute__((vector_size(16)));
 DEFINE_BATCH(batch_portable, , lanes4)
 #else

@@ -23,7 +23,7 @@ static int (*const runs[])(void) = {
 #define UNSET (-1)
 
 /* Threads that race to set it at first use all write the same value. */
-#if defined(__GNUC__)
+#if DPTK_GNU
 static int level = UNSET;
 #define LOAD(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define STORE(x, value) __atomic_store_n(&(x), (value), __ATOMIC_RELAXED)

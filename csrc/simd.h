@@ -6,7 +6,15 @@
 #ifndef DPTK_SIMD_H
 #define DPTK_SIMD_H
 
-#if defined(__GNUC__) && defined(__x86_64__)
+/* Whether there is what gcc and clang know beyond C11. A compiler that knows only C11, as
+ * MSVC does, compiles what DPTK_C11_ALONE leaves. */
+#if defined(__GNUC__) && !defined(DPTK_C11_ALONE)
+#define DPTK_GNU 1
+#else
+#define DPTK_GNU 0
+#endif
+
+#if DPTK_GNU && defined(__x86_64__)
 #define DPTK_X86 1
 
 #define DPTK_AVX2_FEATURES(F, SEP) F("avx2") SEP F("bmi") SEP F("bmi2") SEP F("popcnt")
@@ -25,7 +33,7 @@
 #endif
 
 /* Every 64-bit Arm has NEON: that level needs no target and no check. */
-#if defined(__GNUC__) && defined(__aarch64__) && defined(__AARCH64EL__)
+#if DPTK_GNU && defined(__aarch64__) && defined(__AARCH64EL__)
 #define DPTK_NEON 1
 #else
 #define DPTK_NEON 0

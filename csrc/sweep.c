@@ -185,7 +185,7 @@ static void value_tail(const race *r, const dptk_block *b, size_t first)
     for (size_t i = first; i < r->n_runners; i++) {
         const size_t item = (size_t)(seen[i].id - r->first_tail);
         int64_t key;
-#if defined(__GNUC__)
+#if DPTK_GNU
         if (i + AHEAD < r->n_runners)
             __builtin_prefetch(r->tail->data
                                + (ptrdiff_t)(seen[i + AHEAD].id - r->first_tail)

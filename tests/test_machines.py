@@ -25,6 +25,7 @@ pytestmark = [
 #: A compiler, its flags, what runs its programs, and whether it has the levels of here.
 MACHINES = {
     "clang": ("clang", [], None, True),
+    "C11 alone": ("gcc", ["-DDPTK_C11_ALONE", "-Wvla", "-pedantic-errors"], None, False),
     "musl": ("musl-gcc", ["-static"], None, True),
     "aarch64": ("aarch64-linux-gnu-gcc", ["-static"], "qemu-aarch64", False),
     "s390x": ("s390x-linux-gnu-gcc", ["-static"], "qemu-s390x", False),
