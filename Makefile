@@ -44,7 +44,8 @@ test-full: .venv/full
 # The quick tests with the oldest NumPy, SciPy and mpmath that pyproject.toml allows.
 test-oldest:
 	$(PYTHON) -m venv build/oldest || $(PYTHON) -m venv --clear --without-pip build/oldest
-	$(call install,'.[test]' -c tests/oldest.txt,build/oldest)
+	$(call install,'.[files]' pytest pytest-xdist hypothesis 'pandas<3' 'pyarrow<22' polars -c tests/oldest.txt,\
+		build/oldest)
 	cd build/oldest && bin/python -m pytest -p no:cacheprovider -m "not slow and not full" ../../tests
 
 check: lint test
@@ -95,14 +96,14 @@ wheels: .venv/release
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair -w wheelhouse build/wheels/*.whl
 	cp build/wheels/*.tar.gz wheelhouse
 
-# What an installed wheel brings along, as a bill of materials.
+# What an installed wheel brings along, as a bill of materials; not where it was built.
 sbom: .venv/release
-	rm -rf build/bill
-	mkdir -p wheelhouse
-	$(PYTHON) -m venv build/bill || $(PYTHON) -m venv --clear --without-pip build/bill
+	$(PYTHON) -m venv --clear --without-pip build/bill
 	$(call install,.,build/bill)
-	$(BIN)/cyclonedx-py environment build/bill/bin/python --output-reproducible \
-		-o wheelhouse/dptopk.cdx.json
+	rm -f build/bill/lib/python*/site-packages/dptopk-*.dist-info/direct_url.json
+	mkdir -p wheelhouse
+	$(BIN)/cyclonedx-py environment build/bill/bin/python --pyproject pyproject.toml \
+		--output-reproducible -o wheelhouse/dptopk.cdx.json
 
 # A link to a page that is not there, or a docstring that is not numpydoc, is an error.
 docs: .venv/docs

@@ -20,7 +20,7 @@ import numpy as np
 
 from dptopk import _core
 
-# Those that dieharder calls good, but for the slowest (17, 201, 203: minutes each).
+# Those that dieharder calls good, but for 17, 201, 203, 208 and 209, which take minutes each.
 TESTS = (0, 1, 2, 3, 4, 8, 9, 10, 11, 12, 13, 15, 16, 100, 101, 102, 200, 202, 204, 205, 206, 207)
 ASSESSMENTS = ("PASSED", "WEAK", "FAILED")
 NTUPLE = {200: 8, 202: 4}  # where one must be given: bits at once, numbers to be ordered
@@ -38,10 +38,11 @@ def stream(broken: bool) -> Iterator[bytes]:
         yield words.astype("<u8").tobytes()
 
 
-def assess(test: int, broken: bool) -> tuple[list[str], int]:
+def assess(test: int, broken: bool, samples: int) -> tuple[list[str], int]:
     """The assessments of one test, and how many bytes it was given."""
     command = ["dieharder", "-g", "200", "-d", str(test), "-D", "test_name", "-D", "ntuple"]
     command += ["-D", "pvalues", "-D", "assessment", "-c", "|"]
+    command += ["-p", str(samples)] if samples else []
     command += ["-n", str(NTUPLE[test])] if test in NTUPLE else []
     given = 0
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -64,13 +65,14 @@ def main(arguments: list[str]) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks randomness", description=__doc__)
     parser.add_argument("--tests", type=int, nargs="+", default=TESTS, metavar="N", help="-d N")
+    parser.add_argument("--samples", type=int, default=0, metavar="N", help="of each test: -p N")
     parser.add_argument("--broken", action="store_true", help="bits that lean to 1")
     args = parser.parse_args(arguments)
     if shutil.which("dieharder") is None:
         parser.error("dieharder is not installed (Debian's package dieharder)")
     total, found, start = 0, dict.fromkeys(ASSESSMENTS, 0), time.monotonic()
     for test in args.tests:
-        lines, given = assess(test, args.broken)
+        lines, given = assess(test, args.broken, args.samples)
         total += given
         for line in lines:
             found[line.split()[-1]] += 1
