@@ -40,6 +40,7 @@ typedef struct race {
     size_t n_blocks, n_runners, n_marks, n_gone;
     size_t n_running; /* head blocks from this one on wait outside the heap */
     size_t n_waiting; /* where those that can wait end */
+    size_t steps;     /* order statistics drawn so far */
     dptk_runner won;  /* who led when the last pick was made */
 } race;
 
@@ -92,6 +93,9 @@ static inline void bound(const race *r, const dptk_block *b, double score, dptk_
     }
 }
 
+/* So many order statistics take less than a millisecond. */
+enum { WATCH_STEPS = 1024 };
+
 /* The block's next order statistic, and the block's bound as a runner. The
  * absolute error of S: that of each E, three roundings of each step, and those of
  * s_low, which sums at most j 2^-53 s in j steps: 2^-106 j s each, j < 2^36. */
@@ -100,7 +104,9 @@ static inline int advance(race *r, size_t block, dptk_runner *runner)
     dptk_block *b = &r->scratch->block[block];
     uint64_t word;
     double error, e, share, step, sum, part;
-    int status = next_word(r->rng, &word);
+    int status;
+    if (++r->steps % WATCH_STEPS == 0 && dptk_stopped(r->scratch->watch)) return DPTK_STOPPED;
+    status = next_word(r->rng, &word);
     if (status != DPTK_OK) return status;
     e = exponential(word, &error);
     share = 1.0 / (double)(b->size - b->taken);

@@ -287,7 +287,8 @@ typedef struct dptk_mark {
 
 /* Working memory: `capacity` blocks and runners, a position for each item of the
  * head; with a tail 2 * capacity marks, and as many again for dptk_race_afresh. For a sweep
- * 4 * capacity words to sort in, with a tail a bit for each of its items, and no marks. */
+ * 4 * capacity words to sort in, with a tail a bit for each of its items, and no marks.
+ * And who may stop the race: a watch, or NULL. */
 typedef struct dptk_race_scratch {
     dptk_block *block;
     dptk_runner *runner;
@@ -296,6 +297,7 @@ typedef struct dptk_race_scratch {
     int64_t *sort;
     uint64_t *seen;
     size_t capacity; /* a power of two */
+    const dptk_watch *watch;
 } dptk_race_scratch;
 
 /* The k items with the largest score/scale + noise, in descending order, cut

@@ -244,6 +244,9 @@ static dptk_field field_of(const dptk_rows *rows, size_t i)
     return field;
 }
 
+/* Rows of fewer steps than are watched. */
+enum { WATCH_ROWS = 32 };
+
 int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scale, int noise,
                    double error_factor, dptk_race_scratch *scratch, int64_t *item, size_t *done)
 {
@@ -260,6 +263,8 @@ int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scal
         size_t picked = k, looks;
         double floor;
         int status = DPTK_OK;
+        if ((*done - first) % WATCH_ROWS == WATCH_ROWS - 1 && dptk_stopped(scratch->watch))
+            return DPTK_STOPPED;
         if (dptk_sweep_floor(&field, k, scale, noise, &floor, &looks))
             status = dptk_sweep(rng, &field, k, scale, noise, error_factor, floor, scratch, out);
         else if (k)
