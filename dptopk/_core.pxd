@@ -107,6 +107,7 @@ cdef extern from "dptk.h" nogil:
         int64_t *sort
         uint64_t *seen
         size_t capacity
+        const dptk_watch *watch
     int dptk_race(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                   double error_factor, dptk_race_scratch *scratch, int64_t *item, double *value,
                   size_t *picked)

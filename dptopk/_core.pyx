@@ -227,17 +227,60 @@ cdef bytes os_random(Py_ssize_t count):
     return drawn
 
 
-cdef long forks = 0  # between the first process and this one, by os.fork
+# A page that the system empties in the child of a fork, whoever made it and by whatever
+# call; where there is none, the C library tells of those that it makes.
+cdef extern from *:
+    """
+    #if !defined(_WIN32)
+    #include <pthread.h>
+    #include <sys/mman.h>
+    #include <unistd.h>
+
+    static char dptk_no_page = 0, *dptk_page = &dptk_no_page;
+
+    static void dptk_unmark(void) { *dptk_page = 0; }
+
+    static void dptk_mark_process(void)
+    {
+    #if defined(MADV_WIPEONFORK)
+        const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+        void *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory != MAP_FAILED && madvise(memory, page, MADV_WIPEONFORK) == 0)
+            dptk_page = (char *)memory;
+    #endif
+        pthread_atfork(NULL, NULL, dptk_unmark);
+    }
+
+    /* Whether this is another process than at the last call: told to one thread only. */
+    static int dptk_forked(void)
+    {
+        return __atomic_load_n(dptk_page, __ATOMIC_RELAXED) == 0
+            && __atomic_exchange_n(dptk_page, 1, __ATOMIC_SEQ_CST) == 0;
+    }
+    #else
+    static void dptk_mark_process(void) {}
+    static int dptk_forked(void) { return 0; }
+    #endif
+    """
+    void dptk_mark_process() noexcept
+    bint dptk_forked() noexcept nogil
+
+
+cdef long forks = 0  # seen between the first process and this one
+
+dptk_mark_process()
+
+
+cdef long forks_so_far() noexcept:
+    global forks
+    if dptk_forked():
+        forks += 1
+    return forks
+
 
 cdef enum:
     NO_KEY = -1
     KEPT_CAPACITY = 1 << 20  # one that grew beyond it (8 MiB) is not kept
-
-
-def forked():
-    """Tell that this is a child process: its copies of secure sources have no key."""
-    global forks
-    forks += 1
 
 
 @cython.final
@@ -245,8 +288,8 @@ cdef class SecureSource(BufferedSource):
     """ChaCha20 keyed by the operating system, once per process."""
 
     cdef dptk_chacha chacha
-    cdef object pid  # of the process that keyed it
-    cdef long forks  # as counted then; NO_KEY: it has no key
+    cdef long forks  # as counted when it was keyed; NO_KEY: it has no key
+    cdef long claimed_forks  # as counted when it was claimed
 
     def __cinit__(self):
         self.chacha.buffer.words = self.words
@@ -271,8 +314,7 @@ cdef class SecureSource(BufferedSource):
         # someone else holds too (a test's) is not ours to change.
         if Py_REFCNT(key) == 1:
             dptk_wipe(<char *>key, 32)
-        self.pid = os.getpid()
-        self.forks = forks
+        self.forks = forks_so_far()
 
     def spawn(self):
         """A secure source whose key is the next four words of this one."""
@@ -282,22 +324,26 @@ cdef class SecureSource(BufferedSource):
         dptk_chacha_init(&child.chacha, <const uint8_t *>key, child.words,
                          child.buffer.capacity)
         dptk_wipe(key, sizeof(key))
-        child.pid, child.forks = self.pid, self.forks
+        child.forks = self.forks
         return child
 
     cpdef claim(self):
-        # begin() sees the forks that Python makes; only the process id, which
-        # costs a system call, shows one made below it.
-        if self.pid != os.getpid():
-            self.forks = NO_KEY
         Source.claim(self)
+        self.claimed_forks = self.forks
 
     cpdef bint unclaim(self) except -1:
+        # What the parent draws from the same words it may publish: so the child may not.
+        cdef bint copied = self.claimed_forks != forks_so_far()
         Source.unclaim(self)
+        if copied:
+            raise RandomnessError(
+                "this process was forked amid a call: its random words are those of the parent, "
+                "and nothing is released here"
+            )
         return self.buffer.capacity <= KEPT_CAPACITY
 
     cpdef begin(self):
-        if self.forks != forks:
+        if self.forks != forks_so_far():
             self.rekey()
         BufferedSource.begin(self)
 
@@ -724,6 +770,59 @@ def count_keys(counts, size_t span, int16_t[::1] copy=None):
         PyBuffer_Release(&view)
 
 
+# ---- signals during what takes long
+#
+# The watch of a kernel takes the GIL every LOOK seconds to see whether a signal waits. A handler
+# that raises makes the kernel return DPTK_STOPPED, and stopped() hand on what it raised.
+
+cdef extern from *:
+    """
+    #include <time.h>
+
+    static const double DPTK_LOOK = 0.05;
+
+    static double dptk_seconds(void)
+    {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    }
+
+    static int dptk_look(void *state)
+    {
+        double *last = (double *)state, now = dptk_seconds();
+        PyGILState_STATE gil;
+        int raised;
+        if (now >= *last && now < *last + DPTK_LOOK) return 0;
+        *last = now;
+        gil = PyGILState_Ensure();
+        raised = PyErr_CheckSignals() < 0;
+        PyGILState_Release(gil);
+        return raised;
+    }
+
+    static int dptk_raised(void) { return -1; }
+    """
+    double dptk_seconds() noexcept nogil
+    int dptk_look(void *state) noexcept nogil
+    int dptk_raised() except -1
+
+
+cdef const dptk_watch *watching(dptk_watch *watch, double *last) noexcept:
+    """Begin to look at signals from now on."""
+    last[0] = dptk_seconds()
+    watch.stop = dptk_look
+    watch.state = last
+    return watch
+
+
+cdef int stopped(int status) except -1:
+    """Raise what the handler of a signal raised while a kernel ran."""
+    if status == DPTK_STOPPED:
+        dptk_raised()
+    return 0
+
+
 # ---- noise.c
 
 NOISES = {
@@ -785,6 +884,8 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
     cdef double[:, ::1] bounds
     cdef double *value = NULL
     cdef bint keep_gil
+    cdef dptk_watch watch
+    cdef double last
     if fresh and (offset is not None or stop or valued):
         raise ValueError("fresh noise goes with neither offsets nor a stopper nor values")
     field.m = key.shape[0]
@@ -809,6 +910,9 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
         value = &bounds[0, 0]
     keep_gil = (k * FRESH_COST if fresh else k) < KEEP_GIL and field.offset == NULL
     scratch.block = NULL
+    scratch.watch = NULL
+    if not keep_gil:
+        scratch.watch = watching(&watch, &last)
     if tail is not None:
         column_of(tail, &view, &column)
         field.tail = &column
@@ -846,6 +950,7 @@ def race(Source source, const int64_t[::1] key, const int64_t[::1] index, Py_ssi
             PyBuffer_Release(&view)
     if status == DPTK_UNDECIDED:
         return None
+    stopped(status)
     raise_unsound(status)
     items = items if <Py_ssize_t>picked == k else items[:picked]
     return (items, values[:picked]) if valued else items
@@ -899,6 +1004,7 @@ def race_few(Source source, scores, Py_ssize_t k, double scale, int noise):
     scratch.runner = runner
     scratch.position = position
     scratch.capacity = FEW_BLOCKS
+    scratch.watch = NULL
     items = np.empty(k, dtype=np.int64)
     item = items
     while True:
@@ -957,6 +1063,8 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
     cdef double factor = error_factor
     cdef int status = DPTK_SCRATCH
     cdef bint keep_gil = (end - done) * 16 < KEEP_GIL
+    cdef dptk_watch watch
+    cdef double last
     rows.n = start.shape[0] - 1
     rows.key = &key[0] if key.shape[0] else &nothing
     rows.index = &index[0] if key.shape[0] else &nothing
@@ -984,6 +1092,7 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
     while capacity < min(most, largest + 1) + 128:
         capacity *= 2
     scratch.block = NULL
+    scratch.watch = watching(&watch, &last)
     try:
         while True:
             if status == DPTK_SCRATCH:
@@ -1002,6 +1111,7 @@ def race_rows(Source source, const int64_t[::1] key, const int64_t[::1] index,
                 break
     finally:
         free(scratch.block)
+    stopped(status)
     raise_unsound(status)
     return done, status == DPTK_UNDECIDED
 
@@ -1124,59 +1234,6 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
     scratch.seen = <uint64_t *>(memory + marks + sort)
     scratch.position = <uint32_t *>(memory + marks + sort + seen)
     scratch.capacity = capacity
-    return 0
-
-
-# ---- signals during what takes long
-#
-# The watch of a kernel takes the GIL every LOOK seconds to see whether a signal waits. A handler
-# that raises makes the kernel return DPTK_STOPPED, and stopped() hand on what it raised.
-
-cdef extern from *:
-    """
-    #include <time.h>
-
-    static const double DPTK_LOOK = 0.05;
-
-    static double dptk_seconds(void)
-    {
-        struct timespec now;
-        timespec_get(&now, TIME_UTC);
-        return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    }
-
-    static int dptk_look(void *state)
-    {
-        double *last = (double *)state, now = dptk_seconds();
-        PyGILState_STATE gil;
-        int raised;
-        if (now >= *last && now < *last + DPTK_LOOK) return 0;
-        *last = now;
-        gil = PyGILState_Ensure();
-        raised = PyErr_CheckSignals() < 0;
-        PyGILState_Release(gil);
-        return raised;
-    }
-
-    static int dptk_raised(void) { return -1; }
-    """
-    double dptk_seconds() noexcept nogil
-    int dptk_look(void *state) noexcept nogil
-    int dptk_raised() except -1
-
-
-cdef const dptk_watch *watching(dptk_watch *watch, double *last) noexcept:
-    """Begin to look at signals from now on."""
-    last[0] = dptk_seconds()
-    watch.stop = dptk_look
-    watch.state = last
-    return watch
-
-
-cdef int stopped(int status) except -1:
-    """Raise what the handler of a signal raised while a kernel ran."""
-    if status == DPTK_STOPPED:
-        dptk_raised()
     return 0
 
 
@@ -1445,23 +1502,47 @@ def items(Source source, const int64_t[::1] rank, const int64_t[::1] key, const 
 DISCRETE = {"laplace": DPTK_DISCRETE_LAPLACE, "gaussian": DPTK_DISCRETE_GAUSSIAN}
 
 
+cdef enum:
+    WATCH_INTEGERS = 4096
+
+
+cdef int run_discrete(dptk_rng *rng, size_t n, double scale, int noise, double factor,
+                      const dptk_watch *watch, int64_t *out) noexcept nogil:
+    """dptk_discrete, under a watch."""
+    cdef size_t done = 0, some
+    cdef int status = DPTK_OK
+    while status == DPTK_OK and done < n:
+        if watch.stop(watch.state):
+            return DPTK_STOPPED
+        some = n - done
+        if some > WATCH_INTEGERS:
+            some = WATCH_INTEGERS
+        status = dptk_discrete(rng, some, scale, noise, factor, out + done)
+        done += some
+    return status
+
+
 def discrete(Source source, size_t n, double scale, int noise):
     """Return n integers of a discrete law, or None if undecided: dptk_discrete."""
     cdef double factor = error_factor
     cdef int64_t[::1] out
     cdef int status
+    cdef dptk_watch watch
+    cdef double last
     values = np.empty(n, dtype=np.int64)
     if n == 0:
         return values
     out = values
+    watching(&watch, &last)
     while True:
         if n < KEEP_GIL:
             status = dptk_discrete(source.rng, n, scale, noise, factor, &out[0])
         else:
             with nogil:
-                status = dptk_discrete(source.rng, n, scale, noise, factor, &out[0])
+                status = run_discrete(source.rng, n, scale, noise, factor, &watch, &out[0])
         if not again(source, status):
             break
+    stopped(status)
     return values if status == DPTK_OK else None
 
 

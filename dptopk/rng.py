@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dptopk._core import GeneratorSource, SecureSource, Source, TapeSource, forked
+from dptopk._core import GeneratorSource, SecureSource, Source, TapeSource
 from dptopk._validate import integer
 
 __all__ = ["Rng", "SeededRng", "TapeRng", "acquire", "check_rng", "release"]
@@ -182,7 +182,6 @@ def _after_fork_in_child() -> None:
     # A new list: the parent may have been forked amid a change of the old one.
     global _free
     _free = []
-    forked()
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,0 +1,239 @@
+"""What happens to a process amid a call: forks, copies, other interpreters, signals."""
+
+import copy
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+import dptopk as dp
+from dptopk import _core, rng
+from dptopk.errors import RandomnessError
+
+FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+
+
+def run(script, *argv):
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script), *argv]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+AMID = """
+    import ctypes, hashlib, os, signal, sys
+    import numpy as np
+    from dptopk import _core, rng
+    from dptopk.errors import RandomnessError
+
+    fork = ctypes.PyDLL(None).fork if sys.argv[1] == "below python" else os.fork
+    head = np.zeros(1_000_000, np.int64), np.arange(1_000_000)
+    claimed, child = False, None
+
+    def handler(*_):
+        global child
+        if claimed and child is None:
+            child = fork()
+
+    signal.signal(signal.SIGPROF, handler)
+    signal.setitimer(signal.ITIMER_PROF, 0.005, 0.005)
+    while child is None:
+        source = rng.acquire(None)
+        claimed = True
+        picks = _core.race(source, *head, 100_000, 1.0, _core.NOISES["gumbel"])
+        claimed = False
+        try:
+            rng.release(source)
+            said = "released"
+        except RandomnessError as error:
+            said = "refused" if "forked amid a call" in str(error) else str(error)
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    print(hashlib.sha256(picks.tobytes()).hexdigest(), said, len(rng._free), flush=True)
+    os._exit(0)
+"""
+
+
+@FORKS
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["os.fork", "below python"])
+def test_a_child_of_a_fork_amid_a_call_releases_nothing(by):
+    """A handler of a signal forks while the kernel runs: both go on with the same words."""
+    done = run(AMID, by)
+    assert done.returncode == 0, done.stderr
+    (picks, said, free), (parents, parent_said, parent_free) = map(
+        str.split, sorted(done.stdout.splitlines(), key=lambda line: "released" in line)
+    )
+    assert picks == parents  # so it must not come out twice
+    assert (said, free) == ("refused", "0")
+    assert (parent_said, parent_free) == ("released", "1")
+
+
+THREAD = """
+    import os, threading
+    import numpy as np
+    from dptopk import _core, rng
+
+    head = np.zeros(1_000_000, np.int64), np.arange(1_000_000)
+    source = rng.acquire(None)
+    inside = threading.Thread(
+        target=lambda: _core.race(source, *head, 100_000, 1.0, _core.NOISES["gumbel"])
+    )
+
+    def draw():
+        mine = rng.acquire(None)
+        try:
+            return mine.read(100)
+        finally:
+            rng.release(mine)
+
+    inside.start()
+    while not np.count_nonzero(source.consumed()):  # the kernel has begun to read
+        pass
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(into, draw().tobytes())
+        try:
+            rng.release(source)  # of a thread that is not here
+        except Exception as error:
+            os.write(into, type(error).__name__.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    inside.join()
+    told = os.read(out, 10_000)
+    words = np.concatenate([source.consumed(), draw(), np.frombuffer(told[:800], np.uint64)])
+    print(len(words) > 100_000, len(words) - len(np.unique(words)), told[800:].decode())
+"""
+
+
+@FORKS
+@pytest.mark.slow
+def test_a_fork_while_a_thread_is_inside_a_kernel():
+    done = run(THREAD)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "0", "RandomnessError"]
+
+
+@FORKS
+def test_a_source_held_over_a_fork_is_not_given_back_even_if_it_was_keyed_anew():
+    source = rng.acquire(None)
+    source.read(5)
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        source.begin()  # with a key of its own, but five words are the parent's
+        source.read(5)
+        try:
+            rng.release(source)
+        except RandomnessError:
+            os.write(into, b"refused")
+        os._exit(0)
+    os.waitpid(child, 0)
+    rng.release(source)
+    assert os.read(out, 100) == b"refused"
+    os.close(out)
+    os.close(into)
+
+
+def pick(_):
+    return tuple(dp.noisy_topk(np.zeros(1_000_000, np.int64), 3, scale=1.0).tolist())
+
+
+@FORKS
+@pytest.mark.slow
+def test_workers_that_were_forked_pick_differently():
+    """Equal picks of any two: a chance of 1e-16."""
+    first = pick(None)  # the pool of sources has a keyed one
+    context = multiprocessing.get_context("fork")
+    with context.Pool(3) as pool:
+        drawn = [first, *pool.map(pick, range(12), chunksize=1), pick(None)]
+    assert len(set(drawn)) == len(drawn)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [_core.SecureSource, lambda: _core.TapeSource([1]), lambda: rng.acquire(None)],
+    ids=["secure", "tape", "in use"],
+)
+@pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_sources_are_not_copied(make, copying):
+    source = make()
+    with pytest.raises(TypeError):
+        copying(source)
+
+
+OTHER = """
+    import sys
+    import numpy, dptopk
+    try:
+        from concurrent import interpreters
+        def run(code):
+            interpreters.create().exec(code)
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+        def run(code):
+            interpreters.run_string(interpreters.create(), code)
+    run("import json")
+    try:
+        run("from dptopk import _core")
+    except Exception as error:
+        print("refused", error)
+    from dptopk import noisy_topk
+    print(len(noisy_topk([3, 2, 1], 2, scale=1.0)))
+"""
+
+
+@pytest.mark.skipif(
+    sys.version_info[:2] not in ((3, 11), (3, 12), (3, 14)), reason="the module has another name"
+)
+def test_other_interpreters_are_refused():
+    """Two of them would share the free list of sources, and a lock of neither."""
+    done = run(OTHER)
+    assert done.returncode == 0, done.stderr
+    refused, works = done.stdout.splitlines()
+    assert refused.startswith("refused")
+    assert works == "2"
+
+
+BIG = np.zeros(1_000_000, np.int64)
+LONG = {
+    "a sweep": lambda: dp.noisy_topk(BIG, 500_000, scale=1.0),
+    "rows": lambda: dp.trials(dp.peel, BIG[:2000], 2000, k=300, epsilon=1.0, rng=dp.SeededRng(1)),
+    "integers": lambda: dp.discrete.draw("gaussian", 1_000_000, 1000.0),
+}
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers of CPU time")
+@pytest.mark.parametrize("call", LONG)
+def test_a_signal_is_seen_amid_a_kernel(call):
+    """By CPU time, so that no load of the machine matters: a part of what the call takes."""
+
+    def stop(*_):
+        raise Stopped
+
+    begun = time.process_time()
+    LONG[call]()
+    whole = time.process_time() - begun
+    before = signal.signal(signal.SIGPROF, stop)
+    try:
+        begun = time.process_time()
+        signal.setitimer(signal.ITIMER_PROF, whole / 16)
+        with pytest.raises(Stopped):
+            LONG[call]()
+        took = time.process_time() - begun
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+    assert took < whole / 16 + max(whole / 2, 0.2)
