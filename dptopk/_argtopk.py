@@ -340,6 +340,7 @@ def row_bounds(offsets: npt.ArrayLike, n: int) -> Indices:
         raise TypeError(f"offsets must be integers, got {given.dtype.type.__name__}")
     if given.ndim != 1 or given.size == 0:
         raise ValueError("offsets must have one dimension, and one more than there are rows")
+    given = given.copy()  # as what is checked here is where memory is read and written later
     if given.min() < 0 or given.max() > n:
         raise ValueError("offsets must lie from 0 to the number of elements")
     bounds = np.ascontiguousarray(given, np.int64)

@@ -352,7 +352,7 @@ def plan_restricted_normal(
         mechanism_epsilon = difference_down(epsilon, epsilon * min(4 / user, 0.5))
     return plan_restricted(
         "normal",
-        counts,
+        h,
         epsilon=epsilon,
         mechanism_epsilon=mechanism_epsilon,
         options={"max_items_per_user": user, "bound": bound},

@@ -279,11 +279,11 @@ def _parts(threshold: int | float, real: bool) -> tuple[int, float]:
 
 
 def query_array(name: str, values: Any) -> np.ndarray:
-    """Return queries as a contiguous array of int64 or float64, all finite."""
+    """Return queries as a contiguous, aligned array of int64 or float64, all finite."""
     array = scores_array(name, values)
     if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
         raise ValueError(f"{name} must be below 2**63")
-    return np.ascontiguousarray(array, np.float64 if array.dtype.kind == "f" else np.int64)
+    return np.require(array, np.float64 if array.dtype.kind == "f" else np.int64, "CA")
 
 
 def query_number(name: str, value: Any) -> int | float:
