@@ -44,7 +44,7 @@ test-full: .venv/full
 # The quick tests with the oldest NumPy, SciPy and mpmath that pyproject.toml allows.
 test-oldest:
 	$(PYTHON) -m venv build/oldest || $(PYTHON) -m venv --clear --without-pip build/oldest
-	$(call install,'.[files]' pytest pytest-xdist hypothesis 'pandas<3' 'pyarrow<22' polars -c tests/oldest.txt,\
+	$(call install,'.[files]' pytest pytest-xdist hypothesis pandas pyarrow polars -c tests/oldest.txt,\
 		build/oldest)
 	cd build/oldest && bin/python -m pytest -p no:cacheprovider -m "not slow and not full" ../../tests
 
