@@ -6,6 +6,7 @@
 #   make check  lint, types, tests
 #   make san    the tests of the C code under AddressSanitizer and UBSan
 #   make clang  those of its SIMD levels, the C code compiled by clang
+#   make fuzz   libFuzzer on the C kernels, FUZZ_SECONDS each
 #   make dist   sdist, a wheel from it, and the quick tests (but those of `dptopk verify`) against it
 #   make sdist, wheels, sbom  what is published, in wheelhouse: docs/release.md
 #   make docs   the documentation as a site, in build/docs
@@ -25,7 +26,7 @@ install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/pytho
 LEVEL_TESTS := $(addprefix tests/test_,argtopk.py race.py rows.py paths.py joint.py canonical.py)
 C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
 
-.PHONY: demo test test-quick test-full test-oldest check lint san clang dist sdist wheels sbom docs \
+.PHONY: demo test test-quick test-full test-oldest check lint san fuzz clang dist sdist wheels sbom docs \
 	bench clean
 
 demo: .venv/run
@@ -73,6 +74,17 @@ clang: .venv/dev
 	$(CLANG) -std=c11 -O2 -Wall -Wextra -Wshadow -Werror -fsyntax-only csrc/*.c
 	CC=$(CLANG) $(BIN)/python setup.py -q build --build-base build/clang-work --build-lib build/clang
 	PYTHONPATH=build/clang $(BIN)/pytest -p no:cacheprovider $(LEVEL_TESTS)
+
+# Inputs that were found stay in build/fuzz, and the next run goes on from them.
+FUZZ_SECONDS ?= 600
+fuzz:
+	for target in cut race; do \
+		mkdir -p build/fuzz/$$target && $(CLANG) -std=c11 -g -O1 -ffp-contract=off \
+			-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Icsrc \
+			fuzz/$$target.c csrc/*.c -lm -o build/fuzz/$$target.run && \
+		build/fuzz/$$target.run -max_len=400 -max_total_time=$(FUZZ_SECONDS) \
+			-artifact_prefix=build/fuzz/ build/fuzz/$$target || exit 1; \
+	done
 
 dist: .venv/dev
 	rm -rf dist build/fresh
