@@ -23,7 +23,7 @@ install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/pytho
 	else $(PYTHON) -m pip --python $$venv/bin/python install -q $(1); fi
 
 # Kernels against their references, at every SIMD level; and the other tests of the C code.
-LEVEL_TESTS := $(addprefix tests/test_,argtopk.py race.py rows.py paths.py joint.py canonical.py)
+LEVEL_TESTS := $(addprefix tests/test_,argtopk.py draw.py race.py rows.py paths.py joint.py canonical.py)
 C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
 
 .PHONY: demo test test-quick test-full test-oldest check lint san fuzz clang dist sdist wheels sbom docs \

@@ -134,6 +134,12 @@ cdef extern from "dptk.h" nogil:
                          int noise, double error_factor, dptk_race_scratch *scratch,
                          int64_t *left, int64_t *item)
 
+    # ---- draw.c
+    size_t dptk_draw_scratch(size_t n)
+    int dptk_draw_prepare(const dptk_column *col, double scale, int64_t *scratch)
+    int dptk_draw(dptk_rng *rng, size_t n, size_t k, double scale, double error_factor,
+                  int64_t *scratch, int64_t *item)
+
     # ---- paths.c
     ctypedef struct dptk_wide:
         double high

@@ -169,6 +169,20 @@ def race_rows(
     end: int,
 ) -> tuple[int, bool]: ...
 
+# ---- draw.c
+def draw(source: Source, scores: npt.NDArray[Any], k: int, scale: float) -> Any: ...
+def draw_rows(
+    source: Source,
+    values: npt.NDArray[Any],
+    offset: npt.NDArray[np.int64],
+    place: npt.NDArray[np.int64],
+    scale: float,
+    most: int,
+    item: npt.NDArray[np.int64],
+    done: int,
+    end: int,
+) -> int: ...
+
 # ---- discrete.c
 DISCRETE: dict[str, int]
 

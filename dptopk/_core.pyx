@@ -1237,6 +1237,120 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
     return 0
 
 
+# ---- draw.c
+
+# For fewer scores than this a draw is over in some 15 us: see KEEP_GIL.
+cdef enum:
+    KEEP_GIL_SCORES = 4096
+
+
+def draw(Source source, scores, Py_ssize_t k, double scale):
+    """The k items that dptk_draw picks; None if undecided.
+
+    False, before a word is read, if a score is not finite, or this is no way for them.
+    """
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef int64_t *scratch = NULL
+    cdef Py_buffer item
+    cdef double factor = error_factor
+    cdef int status
+    cdef bint keep_gil
+    memset(&item, 0, sizeof(Py_buffer))
+    column_of(scores, &view, &column)
+    try:
+        if not 1 <= k <= <Py_ssize_t>column.n or column.type == DPTK_F16:
+            raise ValueError("there are too few scores, or halves")
+        items = np.empty(k, dtype=np.int64)
+        output_of(items, &item)
+        scratch = scratch_words(dptk_draw_scratch(column.n))
+        keep_gil = column.n < KEEP_GIL_SCORES
+        if keep_gil:
+            status = dptk_draw_prepare(&column, scale, scratch)
+        else:
+            with nogil:
+                status = dptk_draw_prepare(&column, scale, scratch)
+        if status != DPTK_OK:
+            return False
+        while True:
+            if keep_gil:
+                status = dptk_draw(source.rng, column.n, k, scale, factor, scratch,
+                                   <int64_t *>item.buf)
+            else:
+                with nogil:
+                    status = dptk_draw(source.rng, column.n, k, scale, factor, scratch,
+                                   <int64_t *>item.buf)
+            if not again(source, status):
+                break
+    finally:
+        free(scratch)
+        PyBuffer_Release(&view)
+        PyBuffer_Release(&item)
+    return None if status == DPTK_UNDECIDED else items
+
+
+def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::1] place,
+              double scale, size_t most, int64_t[::1] item, size_t done, size_t end):
+    """Pick by dptk_draw from rows `done` to `end`, up to the first that is not done so.
+
+    `values` has two dimensions; or one, of which [offset[i], offset[i + 1]) is row i, and
+    whose picks are item[place[i]:place[i + 1]]. Returns the first row that is not done, of
+    which the next word is the first: one of more than `most` scores, or that `draw` says
+    False or None to. Words of earlier rows are forgotten along the way.
+    """
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef int64_t *scratch = NULL
+    cdef dptk_buffer *buffer = NULL
+    cdef double factor = error_factor
+    cdef size_t i, k, room = 0
+    cdef int status = DPTK_OK
+    if isinstance(source, BufferedSource):
+        buffer = (<BufferedSource>source).buffer
+    PyObject_GetBuffer(values, &view, PyBUF_STRIDES | PyBUF_FORMAT)
+    try:
+        column.type = column_type(&view)
+        if view.ndim > 2 or column.type < 0 or column.type == DPTK_F16:
+            raise TypeError("values must be native integers, float32 or float64 in rows")
+        column.stride = view.strides[view.ndim - 1]
+        for i in range(done, end):
+            if <size_t>(offset[i + 1] - offset[i]) <= most:
+                room = max(room, dptk_draw_scratch(offset[i + 1] - offset[i]))
+        scratch = scratch_words(room + 1)
+        while True:
+            with nogil:
+                while done < end:
+                    k = <size_t>(place[done + 1] - place[done])
+                    column.n = <size_t>(offset[done + 1] - offset[done])
+                    column.data = <const char *>view.buf
+                    if view.ndim == 2:
+                        column.data += <Py_ssize_t>done * view.strides[0]
+                    else:
+                        column.data += offset[done] * column.stride
+                    if column.n > most:
+                        break
+                    if k > 0:
+                        status = dptk_draw_prepare(&column, scale, scratch)
+                        if status == DPTK_OK:
+                            status = dptk_draw(source.rng, column.n, k, scale, factor, scratch,
+                                               &item[place[done]])
+                        if status != DPTK_OK:
+                            source.rng.next = source.rng.first
+                            break
+                        if buffer != NULL:
+                            dptk_buffer_begin(buffer)
+                        else:
+                            source.rng.first = source.rng.next
+                    done += 1
+            if status != DPTK_TAPE_END:
+                return done
+            source.extend()
+            status = DPTK_OK
+    finally:
+        free(scratch)
+        PyBuffer_Release(&view)
+
+
 # ---- paths.c
 
 

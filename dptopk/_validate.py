@@ -34,6 +34,8 @@ __all__ = [
 
 def integer(name: str, value: Any, *, minimum: int = 1) -> int:
     """Return `value` as an int of at least `minimum` that fits into 64 bits."""
+    if type(value) is int and minimum <= value < 2**63:
+        return value
     if isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
     try:

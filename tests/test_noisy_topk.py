@@ -21,9 +21,12 @@ def test_noisy_topk_of_any_real_dtype(dtype):
     assert set(picks.tolist()) == set(np.argsort(-scores.astype(float), kind="stable")[:80])
 
 
-@pytest.mark.parametrize("noise", sorted(_core.NOISES))
+@pytest.mark.parametrize("noise", sorted({*_core.NOISES} - {"gumbel"}))
 def test_few_scores_are_picked_as_many_are(noise, monkeypatch):
-    """Arrays of up to FEW go a shorter way: the same picks by the same words, replayed or not."""
+    """Arrays of up to FEW go a shorter way: the same picks by the same words, replayed or not.
+
+    Gumbel noise goes another way still: test_draw.py.
+    """
     differ = 0
     for seed, kind in enumerate("bhilqBHILQfd" * 2):
         rng = np.random.default_rng(seed)

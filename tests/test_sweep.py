@@ -177,11 +177,11 @@ def test_a_sweep_is_for_many_picks_or_a_tail_that_is_near():
 
 def test_draws_and_rows_are_loops_of_single_calls():
     scores = np.random.default_rng(1).normal(size=(2, 6000))
-    loop = SeededRng(3)
+    case, loop = {"scale": 1.0, "noise": "laplace"}, SeededRng(3)
     singly = [
-        [dp.noisy_topk(row, 1200, scale=1.0, rng=loop).tolist() for row in scores] for _ in range(2)
+        [dp.noisy_topk(row, 1200, rng=loop, **case).tolist() for row in scores] for _ in range(2)
     ]
-    assert dp.noisy_topk(scores, 1200, scale=1.0, size=2, rng=SeededRng(3)).tolist() == singly
+    assert dp.noisy_topk(scores, 1200, size=2, rng=SeededRng(3), **case).tolist() == singly
 
 
 def test_a_source_that_falls_short_or_memory_that_does_changes_no_pick():

@@ -21,10 +21,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Scores",
+    "Tail",
+    "first_size",
     "full_head",
     "head_of_scores",
     "outside",
     "replay",
+    "scores_fall",
     "scores_over",
     "select",
     "select_from",
@@ -154,7 +157,7 @@ def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
     """Cut an array of scores for k picks at a noise scale."""
     n, m, real = array.size, first_size(array.size, k), array.dtype.kind == "f"
     keys, items, _ = _core.cut(array, m)
-    if m < n and not _falls(keys, n, k=k, scale=scale, real=real):
+    if m < n and not scores_fall(keys, n, k=k, scale=scale, real=real):
         better = n if n <= FEW else better_size(keys, array, k=k, scale=scale, real=real)
         if better > m:
             keys, items, _ = _core.cut(array, better)
@@ -172,7 +175,8 @@ def enough(n: int, m: int) -> float:
     return 1.0 + math.log(max(1.0, (n - m) * LOOK / (PASS * n + ORDER * m)))
 
 
-def _falls(keys: np.ndarray, n: int, *, k: int, scale: float, real: bool) -> bool:
+def scores_fall(keys: np.ndarray, n: int, *, k: int, scale: float, real: bool) -> bool:
+    """Tell whether the scores fall so far within a head that a race seldom looks past it."""
     if real:
         kth, last = scores_of(keys[[k - 1, -1]], True)
     else:
@@ -197,7 +201,7 @@ def full_head(
     keys, items = cut(m)
     if m == n or tail is None:
         return keys, items
-    if _falls(keys, n, k=k, scale=scale, real=False):
+    if scores_fall(keys, n, k=k, scale=scale, real=False):
         return keys, items
     better = better_size(keys, tail, k=k, scale=scale, real=False)
     return cut(better) if better > m else (keys, items)
