@@ -16,7 +16,8 @@ from benchmarks.row import Row, at_least
 from benchmarks.timing import medians_ms
 
 Call = Callable[[], Any]
-GOALS = {100: 1.0, 1_000: 1.0, 10_000: 1.0, 1_000_000: 10.0}  # of the best rival's time to ours, by the size of the array
+# Of the best rival's time to ours, by the size of the array.
+GOALS = {100: 1.0, 1_000: 1.0, 10_000: 1.0, 1_000_000: 10.0}
 
 
 def noisy(scores: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:

@@ -220,3 +220,14 @@ def test_bad_input_of_the_kernel():
     for bad in (math.nan, math.inf, -math.inf):
         assert _core.draw(source, np.array([1.0, bad, 2.0]), 1, 1.0) is False
     assert source.read(10).tolist() == words(0, 10).tolist()
+
+
+@pytest.mark.parametrize("n", [1, 64, 3000, 5000, 20_000])
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_scores_that_are_not_finite_are_refused_before_a_word_is_read(n, bad):
+    scores = np.arange(n, dtype=np.float64)
+    scores[n // 2] = bad
+    generator = np.random.default_rng(1)
+    with pytest.raises(ValueError, match="scores must not contain"):
+        dp.noisy_topk(scores, 1, scale=1.0, rng=generator)
+    assert generator.random() == np.random.default_rng(1).random()

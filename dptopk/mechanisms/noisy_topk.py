@@ -150,7 +150,7 @@ def noisy_topk(
     few = (
         type(scores) is np.ndarray
         and scores.ndim == 1
-        and 0 < scores.size <= MAY_BE_DRAWN
+        and 0 < scores.size <= DRAWN
         and scores.dtype.char in PLAIN
         and scores.dtype.isnative
         and size is None
@@ -175,7 +175,9 @@ def noisy_topk(
     axis = _axis(axis, array.ndim)
     if array.ndim == 1 and size is None and offsets is None:
         _check_k(k, array.size)
-        return _of_one(array, k, scale, noise, rng)
+        picks = _of_one(array, k, scale, noise, rng)
+        assert picks is not None
+        return picks
     draws = _shape(size)
     shape: tuple[int, ...] = ()
     if offsets is not None:
