@@ -283,7 +283,7 @@ def query_array(name: str, values: Any) -> np.ndarray:
     array = scores_array(name, values)
     if array.dtype == np.uint64 and array.size and array.max() >= 2**63:
         raise ValueError(f"{name} must be below 2**63")
-    return np.require(array, np.float64 if array.dtype.kind == "f" else np.int64, "CA")
+    return np.require(array, np.float64 if array.dtype.kind == "f" else np.int64, ["C", "A"])
 
 
 def query_number(name: str, value: Any) -> int | float:
