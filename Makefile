@@ -10,6 +10,7 @@
 #   make dist   sdist, a wheel from it, and the quick tests (but those of `dptopk verify`) against it
 #   make sdist, wheels, sbom  what is published, in wheelhouse: docs/release.md
 #   make docs   the documentation as a site, in build/docs
+#   make mutants  mistakes put into the code, and which tests notice (about two hours)
 #   make bench  the performance table (python -m benchmarks)
 #
 # All of it happens in .venv, made from PYTHON.
@@ -27,7 +28,7 @@ LEVEL_TESTS := $(addprefix tests/test_,argtopk.py draw.py race.py rows.py paths.
 C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
 
 .PHONY: demo test test-quick test-full test-oldest check lint san fuzz clang dist sdist wheels sbom docs \
-	bench clean
+	mutants bench clean
 
 demo: .venv/run
 	$(BIN)/dptopk select examples/debian12_sections.parquet --user package --item dependency \
@@ -120,6 +121,11 @@ sbom: .venv/release
 # A link to a page that is not there, or a docstring that is not numpydoc, is an error.
 docs: .venv/docs
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site -b html docs build/docs
+
+# What was done before is kept, in build/mutants: it goes on from there.
+mutants: .venv/dev
+	nice $(BIN)/python -m benchmarks.mutants --number 320 --seed 1
+	nice $(BIN)/python -m benchmarks.mutants --number 320 --seed 1 --again
 
 bench: .venv/bench
 	$(BIN)/python -m benchmarks
