@@ -10,10 +10,12 @@ import pytest
 
 import dptopk as dp
 from dptopk import SeededRng, _core
+from dptopk.mechanisms import _groups
 from dptopk.mechanisms import canonical as module
+from dptopk.mechanisms._select import head_size
 from dptopk.reference import canonical as exact
 from dptopk.reference.race import Tape
-from dptopk.rng import TapeRng
+from dptopk.rng import TapeRng, acquire, release
 from dptopk.verification.sampling import chi_square
 
 
@@ -30,6 +32,22 @@ def test_a_set_in_item_order():
     assert release.cost == dp.Cost(2.0, 0.0, module.THEOREM)
     h = dp.Histogram([1, 800, 3], labels=["a", "b", "c"])
     assert dp.canonical(h, k=1, epsilon=2.0).labels == ("b",)
+
+
+def test_ranks_at_the_ends_of_what_is_put_in_order():
+    """The head of a prepared histogram, and how far down it is put in order."""
+    n = _groups.DEEP + 1000
+    order = np.random.default_rng(2).permutation(n)
+    counts = np.empty(n, np.int64)
+    counts[order] = np.arange(n, 0, -1)
+    field = _groups._of_histogram(dp.Histogram(counts), 1, True)
+    source = acquire(SeededRng(1))
+    try:
+        for edge in (head_size(n, 1), _groups.DEEP, n - 1):
+            for rank in (edge - 1, edge, min(edge + 1, n - 1)):
+                assert field.items(source, np.array([rank])).tolist() == [order[rank]]
+    finally:
+        release(source)
 
 
 def test_the_scale_pays_for_the_sensitivity():

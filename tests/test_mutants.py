@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import os
 import random
 import shutil
@@ -17,7 +18,7 @@ from dptopk.verification.entries import ENTRIES
 
 reason = "the mutants stand in the sources, not in the wheel"
 choose = pytest.importorskip("benchmarks.mutants.choose", reason=reason)
-from benchmarks.mutants import mistakes  # noqa: E402
+from benchmarks.mutants import mistakes, workspace  # noqa: E402
 from benchmarks.mutants.sites import sites  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
@@ -142,7 +143,7 @@ def run_in(folder, *arguments):
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True,
-        check=False,
+        check=False, timeout=ENDLESS,
     )  # fmt: skip
 
 
@@ -174,3 +175,51 @@ def test_the_command_fails_where_a_session_charges_nothing(tmp_path):
     done = run_in(tmp_path, "-m", "dptopk", "verify", "charges", "--json")
     assert done.returncode == 1, done.stderr
     assert '"passed": false' in done.stdout
+
+
+# ---- what the tests must see
+
+OPTIONS = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-n", "0", "-x"]
+IN_C = [mistake for mistake in mistakes.NOTICED if mistake.path.startswith("csrc/")]
+IN_PYTHON = [mistake for mistake in mistakes.NOTICED if mistake not in IN_C]
+ENDLESS = 600  # seconds; who is stopped then has noticed, too
+
+
+def noticed(mistake, package):
+    """Whether the test that is known for it fails on a package with the mistake."""
+    file, name = mistake.seen_by
+    options = [*OPTIONS, "-p", "no:cacheprovider", "-m", "full or not full"]
+    try:
+        done = run_in(package, "-m", "pytest", *options, "-k", name, str(ROOT / "tests" / file))
+    except subprocess.TimeoutExpired:
+        return True
+    assert done.returncode in (0, 1) or done.returncode < 0, done.stdout + done.stderr
+    return done.returncode != 0
+
+
+@pytest.mark.slow
+@pytest.mark.full
+@pytest.mark.parametrize("mistake", IN_PYTHON, ids=lambda mistake: mistake.what)
+def test_a_test_notices(mistake, tmp_path):
+    copy_of_package(tmp_path, mistake)
+    assert noticed(mistake, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.full
+def test_a_test_notices_what_is_wrong_in_c(tmp_path):
+    if not (shutil.which("cc") and importlib.util.find_spec("Cython")):
+        pytest.skip("mistakes in C are not tested: no compiler, or no Cython")
+    package = workspace.Workspace(tmp_path / "package")
+    for mistake in IN_C:
+        text = (ROOT / mistake.path).read_text()
+        with package.changed(mistake.path, mistake.apply(text)):
+            assert noticed(mistake, package.folder), mistake.what
+
+
+def test_twelve_mistakes_each_stand_once():
+    assert len(mistakes.NOTICED) == 12
+    for mistake in mistakes.NOTICED:
+        mistake.apply((ROOT / mistake.path).read_text())
+        file, name = mistake.seen_by
+        assert f"def {name}" in (ROOT / "tests" / file).read_text()

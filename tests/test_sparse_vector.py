@@ -249,6 +249,12 @@ def test_the_worst_pair_with_many_misses_uses_all_of_epsilon(hits, monotone):
 CASE = {"threshold": 10**6, "epsilon": 1.0}
 
 
+@pytest.mark.parametrize(("threshold", "hits"), [(2.0**63, []), (-(2.0**63), [0, 1])])
+def test_a_float_at_the_ends_of_int64_is_a_threshold(threshold, hits):
+    answers = dp.sparse_vector([5, 7], threshold=threshold, epsilon=1.0, hits=2, rng=SeededRng(0))
+    assert answers.indices.tolist() == hits
+
+
 def test_what_comes_out():
     queries = [0, 10000000, 3, 20000000, 5, 30000000]
     answers = dp.sparse_vector(queries, **CASE, hits=2)
@@ -465,6 +471,7 @@ def test_threads_share_the_hits():
         ({"sensitivity": 1e308, "hits": 2}, ValueError, "sensitivity is too large"),
         ({"split": 0}, ValueError, r"split must be in \(0, 1\), got 0"),
         ({"split": 1}, ValueError, r"split must be in \(0, 1\), got 1"),
+        ({"epsilon": 5e-324}, ValueError, "epsilon is too small to split"),
         ({"threshold": math.inf}, ValueError, "threshold must be finite"),
         ({"threshold": 2**63}, ValueError, "threshold must be within int64"),
         ({"threshold": "7"}, TypeError, "threshold must be an integer or a float, got str"),

@@ -79,7 +79,7 @@ def _key(record: dict[str, Any]) -> tuple[Any, ...]:
 
 def judge(workspace: Workspace, mutant: Mutant, *, whole: bool) -> dict[str, Any]:
     """Build a mutant, run its tests, and say how that ended."""
-    text = (ROOT / mutant.path).read_text()
+    text = (workspace.folder / mutant.path).read_text()  # it stays as it was
     tests, few = nearest.nearest(mutant.path), () if whole else (nearest.FewCases(),)
     limits = {"cpu": 100, "wall": 3600} if whole else {}
     try:

@@ -94,3 +94,68 @@ VERIFIED = (
         ("restricted", "restricted(peel) and its twin on the same tapes"),
     ),
 )  # fmt: skip
+
+# One or two of every part, each seen by a test that takes little time.
+NOTICED = (
+    Mistake(
+        "half the noise where scores move both ways", f"{MECHANISMS}/peel.py",
+        "1.0 if scores.monotone else 2.0", "1.0 if scores.monotone else 1.0",
+        ("test_peel.py", "test_general_scores_take_twice_the_noise"),
+    ),
+    Mistake(
+        "canonical is no step", f"{MECHANISMS}/canonical.py",
+        "Steps(field.histogram, 1, 0, at", "Steps(field.histogram, 0, 0, at",
+        ("test_canonical.py", "test_one_step_in_a_session_and_in_a_filter"),
+    ),
+    Mistake(
+        "the integer threshold of Laplace noise is off", f"{MECHANISMS}/limited_domain_laplace.py",
+        "most = math.log(delta) - math.log(m)", "most = math.log(delta) + math.log(m)",
+        ("test_limited_domain_laplace.py", "test_the_integer_threshold_is_the_least"),
+    ),
+    Mistake(
+        "min_users lowers the threshold", f"{MECHANISMS}/weighted.py",
+        "(noise.threshold or 0) + min_users * ONE", "(noise.threshold or 0) - min_users * ONE",
+        ("test_weighted.py", "test_min_users_raises_the_threshold"),
+    ),
+    Mistake(
+        "a session lets one outcome too many be asked for", f"{BUDGET}/account.py",
+        "if outcomes > left.outcomes:", "if outcomes > left.outcomes + 1:",
+        ("test_session.py", "test_threads_never_pay_more_than_there_is"),
+    ),
+    Mistake(
+        "a filter pays back", f"{BUDGET}/filter_account.py",
+        "self._left[unit] -= amount", "self._left[unit] += amount",
+        ("test_filter.py", "test_a_budget_is_used_up_exactly"),
+    ),
+    Mistake(
+        "a bounded-range step costs nearly nothing", "dptopk/accounting/prices.py",
+        "return padded(mean_loss(epsilon))", "return mean_loss(epsilon) / 2",
+        ("test_prices.py", "test_prices_are_rounded_up_and_hardly_so"),
+    ),
+    Mistake(
+        "users keep one item more than the bound", "dptopk/sources/bounds.py",
+        "heapq.nsmallest(most, ranked)", "heapq.nsmallest(most + 1, ranked)",
+        ("test_bounds.py", "test_one_user_moves_no_more_counts_than_are_kept"),
+    ),
+    Mistake(
+        "sparse_vector's certain tests are turned round", "csrc/sparse_vector.c",
+        "above = gap < 0.0;", "above = gap > 0.0;",
+        ("test_sparse_vector.py", "test_kernel_equals_reference_on_the_same_tape"),
+    ),
+    Mistake(
+        "the leader need not beat its rival's upper bound", "csrc/race.c",
+        "return heap[0].low > rival;", "return heap[0].high >= rival;",
+        ("test_race.py", "test_near_ties_are_never_decided_wrongly"),
+    ),
+    Mistake(
+        "the heap of runners takes the lower child", "csrc/race.c",
+        "child += heap[child + 1].high > heap[child].high;",
+        "child += heap[child + 1].high < heap[child].high;",
+        ("test_race.py", "test_kernel_equals_reference_on_the_same_tape"),
+    ),
+    Mistake(
+        "a Laplace noise has one sign", "csrc/sparse_vector.c",
+        "return word & 1 ? -size : size;", "return word & 1 ? size : size;",
+        ("test_sparse_vector.py", "test_kernel_equals_reference_on_the_same_tape"),
+    ),
+)  # fmt: skip
