@@ -41,6 +41,9 @@ def f(x: "int | None" = 2.0) -> "a < b":
     y = not x
     y += -x
     return "é", x[1:] in (True,)
+
+@overload
+def f(x: int = 1): ...
 '''
     assert changed("f.py", text) == [
         ("10", "11", "9"),

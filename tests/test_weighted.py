@@ -3,15 +3,17 @@
 import math
 import pickle
 
+import mpmath
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 import dptopk as dp
 from dptopk import _core
 from dptopk.accounting import gaussian_sigma, weight, weighted_noise
+from dptopk.accounting import weighted as noises
 from dptopk.accounting.gaussian import gaussian_delta
-from dptopk.accounting.weighted import adding, removing
+from dptopk.accounting.weighted import _gaussian_reach, _laplace_reach, adding, removing
 from dptopk.accounting.weights import ONE, norm_bound, weights
 from dptopk.budget.record import decode, encode
 from dptopk.mechanisms.weighted import _floors, price_weighted, weighted
@@ -341,6 +343,27 @@ def test_a_known_domain_shows_indices_and_is_pure_by_l1():
     assert (r.indices.tolist(), r.labels, r.cost.delta) == ([0, 2], ("ant", "cat"), 0.0)
     r = dp.weighted(public(norm="l1"), min_users=300, epsilon=1)
     assert (r.labels, r.parameters["threshold"]) == (("ant", "cat"), 300.0)
+
+
+@pytest.mark.parametrize("share", [1e-300, 1e-6, 0.2, 0.45, 0.5, 0.9])
+def test_the_reach_of_a_noise_is_where_its_tail_has_that_share(share):
+    """No less, by rounding, and 0 where half of the noise is already below."""
+    laplace = float(stats.laplace.isf(share)) if share < 0.5 else 0.0
+    gaussian = float(stats.norm.isf(share)) if share < 0.5 else 0.0
+    for reach, exact in ((_laplace_reach, laplace), (_gaussian_reach, gaussian)):
+        assert exact * (1 - 1e-14) <= reach(share) <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.3, 3.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-3, 0.45])
+def test_what_a_threshold_may_let_out_is_rounded_down(epsilon, delta, monkeypatch):
+    masses = []
+    monkeypatch.setattr(noises, "_threshold", lambda mass, *_: masses.append(mass) or ONE)
+    options = {"soft_cap": 1, "norm": "l1", "max_items_per_user": 5, "known_domain": False}
+    weighted_noise(epsilon=epsilon, delta=delta, **options)
+    with mpmath.workdps(40):
+        exact = -mpmath.log1p(-min(mpmath.mpf(delta), -mpmath.expm1(-mpmath.mpf(epsilon))))
+        assert exact * (1 - 1e-11) <= masses[0] <= exact
 
 
 def test_min_users_raises_the_threshold():

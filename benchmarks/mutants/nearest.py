@@ -39,11 +39,13 @@ NEAREST = {
         "_plan": "plans groups mechanisms session",
         "_race": "mechanisms peel limited_domain groups plans",
         "_rows": "rows noisy_rows groups trials",
-        "_select": "noisy_topk sweep rows peel truncated limited_domain mechanisms",
+        "_select": "noisy_topk sweep rows peel truncated limited_domain permute_and_flip joint "
+        "mechanisms",
         "_set_noise": "oneshot proofs spreads ranking",
         "_threshold": "sparse_vector restricted top_stable stable_release",
         "noisy_counts": "noisy_counts groups",
-        "table": "table way_out plans session",
+        "noisy_topk": "noisy_topk noisy_rows rows trials",
+        "table": "table way_out plans session cli",
     },
     "accounting": {
         "": "accounting",
