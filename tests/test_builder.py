@@ -213,6 +213,13 @@ def test_sizes_of_one_kind_meet_by_value(case, role):
             assert b.histogram(domain=["part 1"]).counts.tolist() == [len(set(second))]
 
 
+def test_numbers_of_38_digits_are_stored():
+    most = 10**38 - 1
+    with builder() as b:
+        b.add({"item": [most, -most], "user": ["a", "b"]})
+        assert counts_of(b.histogram()) == {most: 1, -most: 1}
+
+
 OTHERS = {
     "text after integers": ([1], ["1"], "of kind text, and of kind integer in the batches before"),
     "floats after integers": ([1], [1.0], "of kind float, and of kind integer"),
