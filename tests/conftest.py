@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ from dptopk import _core, rng
 
 # Read by type checkers, never run.
 collect_ignore = ["typing"]
+
+# A shell ignores SIGINT for what it runs in the background, and every process below it would:
+# the tests of Ctrl-C are of what runs in front.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 URANDOM = os.urandom
 
