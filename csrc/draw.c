@@ -91,10 +91,10 @@ static double value_error(double value, uint64_t distance)
 /* What the noise is at most, but for a share of BOUND_ERROR, as long as 1 - V is no nearer to 0
  * than EDGE.
  *
- * With u the middle of U, -ln(1 - u) >= a, four terms of its series; and with a = 2^e (1 + m), log2 a >= e + m +
- * m (1 - m)(1 - 1/(2 ln 2)), since (log2(1 + m) - m)/(m (1 - m)) falls from m = 0 to 1, where it
- * is 1 - 1/(2 ln 2) > 0.278. U may be less than u by 2^-11 of it. Where it is below a half, the
- * bound is too high by 0.02 at most. */
+ * With u the middle of U, -ln(1 - u) >= a, four terms of its series; and with a = 2^e (1 + m),
+ * log2 a >= e + m + m (1 - m)(1 - 1/(2 ln 2)), since (log2(1 + m) - m)/(m (1 - m)) falls from
+ * m = 0 to 1, where it is 1 - 1/(2 ln 2) > 0.278. U may be less than u by 2^-11 of it. Where it is
+ * below a half, the bound is too high by 0.02 at most. */
 #define BOUND_ERROR 0x1p-10
 static inline double noise_bound(uint64_t word)
 {
