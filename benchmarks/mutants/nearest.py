@@ -61,7 +61,9 @@ NEAREST = {
     "budget": {
         "": "session filter ledger ledger_budgets ledger_faults filter_totals",
         "audit record lines": "ledger ledger_budgets ledger_faults release",
-        "book ledger periods version1 batch": "ledger ledger_budgets ledger_faults session",
+        "book ledger periods version1 batch": (
+            "ledger ledger_budgets ledger_faults session ledger_postgres"
+        ),
         "conformance postgres": "ledger_postgres ledger_budgets",
         "exact total filter filter_account filter_calls": "filter filter_totals ledger_budgets",
         "account calls session terms": "session ledger ledger_budgets plans",
