@@ -227,8 +227,10 @@ cdef bytes os_random(Py_ssize_t count):
     return drawn
 
 
-# A page that the system empties in the child of a fork, whoever made it and by whatever
-# call; where there is none, the C library tells of those that it makes.
+# Which process this is, as a number that no process it was forked from has. It stands in a
+# page that the system empties in the child of a fork, by whatever call that was made. Where
+# there is no such page, the process's own number tells, and with it how many forks the C library
+# has told of: numbers of processes come again.
 cdef extern from *:
     """
     #if !defined(_WIN32)
@@ -236,46 +238,52 @@ cdef extern from *:
     #include <sys/mman.h>
     #include <unistd.h>
 
-    static char dptk_no_page = 0, *dptk_page = &dptk_no_page;
+    #if defined(__linux__) && !defined(MADV_WIPEONFORK)
+    #define MADV_WIPEONFORK 18
+    #endif
 
-    static void dptk_unmark(void) { *dptk_page = 0; }
+    static int64_t *dptk_page = NULL; /* which process; 0: not told yet */
+    static int64_t dptk_processes = 0;
+
+    static void dptk_count_process(void) { dptk_processes++; }
 
     static void dptk_mark_process(void)
     {
     #if defined(MADV_WIPEONFORK)
-        const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-        void *memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory != MAP_FAILED && madvise(memory, page, MADV_WIPEONFORK) == 0)
-            dptk_page = (char *)memory;
+        const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+        void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (page != MAP_FAILED && madvise(page, size, MADV_WIPEONFORK) == 0)
+            dptk_page = (int64_t *)page;
+        else if (page != MAP_FAILED)
+            munmap(page, size);
     #endif
-        pthread_atfork(NULL, NULL, dptk_unmark);
+        if (dptk_page == NULL) (void)pthread_atfork(NULL, NULL, dptk_count_process);
     }
 
-    /* Whether this is another process than at the last call: told to one thread only. */
-    static int dptk_forked(void)
+    static int64_t dptk_process(void)
     {
-        return __atomic_load_n(dptk_page, __ATOMIC_RELAXED) == 0
-            && __atomic_exchange_n(dptk_page, 1, __ATOMIC_SEQ_CST) == 0;
+        int64_t told;
+        if (dptk_page == NULL) return dptk_processes << 32 | (int64_t)getpid();
+        told = __atomic_load_n(dptk_page, __ATOMIC_ACQUIRE);
+        if (told == 0) {
+            const int64_t next = __atomic_add_fetch(&dptk_processes, 1, __ATOMIC_ACQ_REL);
+            if (__atomic_compare_exchange_n(dptk_page, &told, next, 0, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE))
+                told = next; /* else another thread was first */
+        }
+        return told;
     }
     #else
     static void dptk_mark_process(void) {}
-    static int dptk_forked(void) { return 0; }
+    static int64_t dptk_process(void) { return 1; }
     #endif
     """
     void dptk_mark_process() noexcept
-    bint dptk_forked() noexcept nogil
+    int64_t dptk_process() noexcept nogil
 
-
-cdef long forks = 0  # seen between the first process and this one
 
 dptk_mark_process()
-
-
-cdef long forks_so_far() noexcept:
-    global forks
-    if dptk_forked():
-        forks += 1
-    return forks
+dptk_process()
 
 
 cdef enum:
@@ -288,8 +296,8 @@ cdef class SecureSource(BufferedSource):
     """ChaCha20 keyed by the operating system, once per process."""
 
     cdef dptk_chacha chacha
-    cdef long forks  # as counted when it was keyed; NO_KEY: it has no key
-    cdef long claimed_forks  # as counted when it was claimed
+    cdef int64_t process  # that keyed it; NO_KEY: it has no key
+    cdef int64_t claimed_by  # the process that keyed it when it was claimed
 
     def __cinit__(self):
         self.chacha.buffer.words = self.words
@@ -297,7 +305,7 @@ cdef class SecureSource(BufferedSource):
         dptk_chacha_wipe(&self.chacha)
         self.buffer = &self.chacha.buffer
         self.rng = &self.buffer.rng
-        self.forks = NO_KEY
+        self.process = NO_KEY
         self.private = True
 
     def __dealloc__(self):
@@ -306,15 +314,16 @@ cdef class SecureSource(BufferedSource):
 
     cdef rekey(self):
         # A copy of the parent's state draws the parent's words: drop it all first.
-        self.forks = NO_KEY
+        self.process = NO_KEY
         dptk_chacha_wipe(&self.chacha)
+        cdef int64_t process = dptk_process()  # before: a fork may come amid what follows
         cdef bytes key = os_random(32)
         dptk_chacha_init(&self.chacha, key, self.words, self.buffer.capacity)
         # The key would outlive its erasure in the freed object. One that
         # someone else holds too (a test's) is not ours to change.
         if Py_REFCNT(key) == 1:
             dptk_wipe(<char *>key, 32)
-        self.forks = forks_so_far()
+        self.process = process
 
     def spawn(self):
         """A secure source whose key is the next four words of this one."""
@@ -324,16 +333,16 @@ cdef class SecureSource(BufferedSource):
         dptk_chacha_init(&child.chacha, <const uint8_t *>key, child.words,
                          child.buffer.capacity)
         dptk_wipe(key, sizeof(key))
-        child.forks = self.forks
+        child.process = self.process
         return child
 
     cpdef claim(self):
         Source.claim(self)
-        self.claimed_forks = self.forks
+        self.claimed_by = self.process
 
     cpdef bint unclaim(self) except -1:
         # What the parent draws from the same words it may publish: so the child may not.
-        cdef bint copied = self.claimed_forks != forks_so_far()
+        cdef bint copied = self.claimed_by != dptk_process()
         Source.unclaim(self)
         if copied:
             raise RandomnessError(
@@ -343,12 +352,12 @@ cdef class SecureSource(BufferedSource):
         return self.buffer.capacity <= KEPT_CAPACITY
 
     cpdef begin(self):
-        if self.forks != forks_so_far():
+        if self.process != dptk_process():
             self.rekey()
         BufferedSource.begin(self)
 
     cpdef extend(self):
-        if self.forks == NO_KEY:
+        if self.process == NO_KEY:
             raise RandomnessError("a secure source is used before begin()")
         BufferedSource.extend(self)
 
