@@ -10,7 +10,7 @@
 #   make dist   sdist, a wheel from it, and the quick tests (but those of `dptopk verify`) against it
 #   make sdist, wheels, sbom  what is published, in wheelhouse: docs/release.md
 #   make docs   the documentation as a site, in build/docs
-#   make mutants  mistakes put into the code, and which tests notice (about two hours)
+#   make mutants  mistakes put into the code, and which tests notice (an hour or two)
 #   make bench  the performance table (python -m benchmarks)
 #
 # All of it happens in .venv, made from PYTHON.

@@ -444,7 +444,7 @@ int dptk_draw_prepare(const dptk_column *col, double scale, int64_t *scratch);
  * Equivalent: v = score/scale - log(-log(1 - U)); order = argsort(-v)[:k]
  * Words: one for each item in order.
  * Returns DPTK_UNDECIDED if an order cannot be certified in doubles.
- * Cost: 4 to 8 ns for each item with vectors. */
+ * Cost: 5 to 8 ns for each item with vectors. */
 int dptk_draw(dptk_rng *rng, size_t n, size_t k, double scale, double error_factor,
               int64_t *scratch, int64_t *item);
 

@@ -175,3 +175,13 @@ def test_extremes_with_a_tail(scores, scale):
     assert len(set(picks)) == 50
     if scale <= 1.0:
         assert scores[picks[0]] == scores.max()
+
+
+@pytest.mark.parametrize("noise", ["gumbel", "laplace"])
+def test_few_scores_of_types_the_kernels_do_not_take(noise):
+    """Halves go another way; booleans are no scores."""
+    halves = np.array([3, -2, 1, 7], np.float16)
+    picks = dp.noisy_topk(halves, 2, scale=1e-9, noise=noise, rng=SeededRng(1))
+    assert picks.tolist() == [3, 0]
+    with pytest.raises(TypeError, match="got bool"):
+        dp.noisy_topk(halves > 0, 2, scale=1.0, noise=noise)
