@@ -2,9 +2,7 @@
 
 import json
 import os
-import pty
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -17,6 +15,7 @@ import warm
 
 from dptopk.sources.interrupt import interruptible
 
+pty, resource = map(pytest.importorskip, ("pty", "resource"))  # not of Windows
 duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("narwhals")
 pytest.importorskip("rich")

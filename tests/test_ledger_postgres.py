@@ -4,7 +4,6 @@ DPTOPK_CRASHES sets the size of the long tests.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import threading
@@ -20,6 +19,8 @@ from dptopk.budget.conformance import check_store
 from dptopk.budget.postgres import PostgresStore
 from dptopk.budget.sqlite import SqliteStore
 from dptopk.budget.store import Line, Log, Store, UncertainError
+
+fcntl = pytest.importorskip("fcntl")  # not of Windows
 
 CRASHES = int(os.environ.get("DPTOPK_CRASHES", "20"))
 TERMS = {"k_star": 20, "calls": 5, "epsilon": 1.0, "delta": 1e-6}
