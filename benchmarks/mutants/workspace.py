@@ -57,8 +57,9 @@ class Workspace:
         return [self.folder / "dptopk/_core.c", *sorted((self.folder / "csrc").glob("*.c"))]
 
     def _cython(self) -> None:
-        directives = re.findall(r'"(\w+)": (\w+),', (ROOT / "setup.py").read_text())
-        options = [f"-X{name}={value}" for name, value in directives if name != "language_level"]
+        directives = re.findall(r'"(\w+)": (True|False),', (ROOT / "setup.py").read_text())
+        assert len(directives) >= 4, "setup.py writes them in another way"
+        options = [f"-X{name}={value}" for name, value in directives]
         _run([sys.executable, "-m", "cython", "-3", *options, "dptopk/_core.pyx"], self.folder)
 
     def _compile(self, source: Path) -> None:
