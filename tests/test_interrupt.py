@@ -101,9 +101,9 @@ def check_kill(events, tmp_path, seed):
 
 @pytest.mark.slow
 def test_ctrl_c_at_a_random_time(events, tmp_path):
-    """Within half a second of a quiet machine; here in processor seconds, as it may not be."""
-    results = [check_kill(events, tmp_path, seed) for seed in range(2)]
-    assert max(took for _, took in results) < 1
+    """How soon it ends is told by the median of many, below: one run may be slow by itself."""
+    for seed in range(2):
+        check_kill(events, tmp_path, seed)
 
 
 @pytest.mark.full
