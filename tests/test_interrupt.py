@@ -1,6 +1,7 @@
 """Ctrl-C ends the wait at once, and leaves a ledger in which every charge has its record."""
 
 import json
+import math
 import os
 import random
 import signal
@@ -37,9 +38,9 @@ def cli(*argv):
 
 
 def processor_seconds(process):
-    """What it used until now, or nothing if it has ended: no load of other programs counts."""
+    """What it used until now: no load of other programs counts. All there is, if it has ended."""
     if process.poll() is not None:
-        return 0.0
+        return math.inf  # so that nothing is left for after it
     fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -101,16 +102,16 @@ def check_kill(events, tmp_path, seed):
 
 @pytest.mark.slow
 def test_ctrl_c_at_a_random_time(events, tmp_path):
-    """How soon it ends is told by the median of many, below: one run may be slow by itself."""
-    for seed in range(2):
-        check_kill(events, tmp_path, seed)
+    """Within half a second of a quiet machine; here in processor seconds, as it may not be."""
+    results = [check_kill(events, tmp_path, seed) for seed in range(2)]
+    assert max(took for _, took in results) < 1
 
 
 @pytest.mark.full
 def test_ctrl_c_at_many_random_times(events, tmp_path):
     results = [check_kill(events, tmp_path, seed) for seed in range(2, 32)]
-    assert {code for code, _ in results} >= {130}
-    assert sorted(took for _, took in results)[len(results) // 2] < 0.5
+    stopped = sorted(took for code, took in results if code == 130)
+    assert stopped[len(stopped) // 2] < 0.5
 
 
 LATE = """
