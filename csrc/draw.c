@@ -186,7 +186,7 @@ size_t dptk_draw_scratch(size_t n) { return 2 * n + ARRAYS * room_for(n); }
 
 /* More scales than these from the first score to the last, or differences past these powers of
  * two: the errors could be too wide, or the numbers past the range of doubles. */
-static const double DEEP = 0x1p40, FAR = 0x1p500;
+static const double DEEP = 0x1p40, TOO_FAR = 0x1p500;
 
 static int prepare(const dptk_column *col, double scale, int64_t *scratch)
 {
@@ -199,7 +199,7 @@ static int prepare(const dptk_column *col, double scale, int64_t *scratch)
     run->range(key, n, &least, &most);
     if (real && (most >= DPTK_DOUBLE_INF || least <= ~DPTK_DOUBLE_INF)) return DPTK_NAN;
     span = real ? key_double(most) - key_double(least) : (double)((uint64_t)most - (uint64_t)least);
-    if (!(scale > 1.0 / FAR && scale < FAR && span < FAR && span / scale < DEEP))
+    if (!(scale > 1.0 / TOO_FAR && scale < TOO_FAR && span < TOO_FAR && span / scale < DEEP))
         return DPTK_UNDECIDED;
     if (real)
         run->drop_real(key, n, most, drop);
@@ -278,9 +278,9 @@ static void choose(candidates *c, const double *bound, double floor, const uint6
 }
 
 /* Their order by value: to_index says which comes where. Keys are those of values less an
- * origin, which is no more than NEAR below the largest: from 1 on they are spread well. Rounding
+ * origin, which is no more than SPREAD below the largest: from 1 on they are spread well. Rounding
  * hides which is the larger of two that are within 2^-50 of the value and the origin. */
-static const double NEAR = 1024.0;
+static const double SPREAD = 1024.0;
 
 static void order(candidates *c)
 {
@@ -289,7 +289,7 @@ static void order(candidates *c)
         least = c->value[i] < least ? c->value[i] : least;
         most = c->value[i] > most ? c->value[i] : most;
     }
-    origin = (least > most - NEAR ? least : most - NEAR) - 1.0;
+    origin = (least > most - SPREAD ? least : most - SPREAD) - 1.0;
     for (size_t i = 0; i < c->n; i++) {
         c->key[i] = f64_key(c->value[i] - origin);
         c->to_key[i] = (int64_t)i;
@@ -312,7 +312,7 @@ static int in_order(const candidates *c, size_t k, double error_factor, double *
     }
     if (k < c->n) {
         double value = c->value[c->to_index[k]];
-        value += 0x1p-50 * (fabs(value) + NEAR + MOST_NOISE);
+        value += 0x1p-50 * (fabs(value) + SPREAD + MOST_NOISE);
         if (!(value + error_factor * value_error(value, c->distance) < *low)) return 0;
     }
     return 1;

@@ -15,8 +15,8 @@
 
 enum {
     MANY = 512,  /* picks from which a sweep is faster than a race, whatever the scores */
-    SOME = 16,   /* ... and if the tail is looked at a lot: NEAR looks or more */
-    NEAR = 64,
+    SOME = 16,   /* ... and if the tail is looked at a lot: OFTEN looks or more */
+    OFTEN = 64,
     POINTS = 96, /* of the head, and of the tail, from which the floor is estimated, ... */
     FEWER = 32,  /* ... for fewer than MANY picks */
     HALVINGS = 12,
@@ -116,7 +116,7 @@ static int floor_of(const dptk_field *field, size_t k, double scale, int noise, 
         const double gap = score_at(&r, k - 1) - score_at(&r, r.m - 1);
         near = (double)r.n_tail / (double)dptk_size_far_below(gap, r.n_tail);
     }
-    if (k < MANY && near < NEAR) return 0;
+    if (k < MANY && near < OFTEN) return 0;
     take_sample(&s);
     high = score_at(&r, k - 1) + REACH;
     low = score_at(&r, target < (double)r.m ? (size_t)target : r.m - 1) - REACH;
