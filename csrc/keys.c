@@ -71,12 +71,14 @@ size_t dptk_count(const dptk_column *col, int64_t key, int64_t after, int below)
 
 int dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys)
 {
-    const int64_t most = col->type == DPTK_F16 ? DPTK_HALF_INF : DPTK_DOUBLE_INF;
+    const int half = col->type == DPTK_F16; /* their keys are negated, those of others flipped */
+    const int64_t most = half ? DPTK_HALF_INF : DPTK_DOUBLE_INF;
+    const int64_t least = half ? -DPTK_HALF_INF : ~DPTK_DOUBLE_INF;
     const int status = dptk_keys(col, 0, col->n, keys);
 
     if (status == DPTK_NAN)
         for (size_t i = 0; i < col->n; i++)
-            if (keys[i] > most || keys[i] < ~most) keys[i] = INT64_MIN ^ flip;
+            if (keys[i] > most || keys[i] < least) keys[i] = INT64_MIN ^ flip;
     if (flip)
         for (size_t i = 0; i < col->n; i++) keys[i] ^= flip;
     return status;

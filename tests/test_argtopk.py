@@ -208,6 +208,18 @@ def test_nan_last(dtype, share, level):
             assert np.array_equal(values, np.sort(x), equal_nan=True)
 
 
+@pytest.mark.parametrize("largest", [True, False])
+def test_every_half_that_is_nan_is_last(largest, level):
+    """All bits there are: 0xFC01, next to minus infinity, was taken for a number."""
+    halves = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    mixed = halves.reshape(-1, 32)[:, ::-1].copy()
+    mixed[:, ::2] = [-np.inf, *range(-9, 5), np.inf]
+    picks = argtopk(mixed, 32, largest=largest, nan="last")
+    assert picks.tolist() == [oracle(row, largest=largest).tolist() for row in mixed]
+    picks = argtopk(halves, 2**16, largest=largest, nan="last")
+    assert np.array_equal(picks, oracle(halves, largest=largest))
+
+
 def test_nothing_asked_nothing_given():
     for counts in ([], [3, 4]):
         got = argtopk(counts, 0)
