@@ -52,6 +52,8 @@ if not os.environ.get("DPTOPK_FRESH_KEYS"):  # set it to look for what passes by
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
+    if item.get_closest_marker("posix") and os.name != "posix":
+        pytest.skip("needs a system of POSIX")
     keys.begin(item.name)
 
 
@@ -103,9 +105,10 @@ def levels():
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory):
     """How libpq reaches a PostgreSQL server of this run's own; skips where there is none."""
+    pytest.importorskip("psycopg", reason="PostgreSQL is not tested: no psycopg")
+    pytest.importorskip("fcntl", reason="PostgreSQL is not tested: its server needs POSIX here")
     import postgres
 
-    pytest.importorskip("psycopg", reason="PostgreSQL is not tested: no psycopg")
     binaries = postgres.find_binaries()
     if binaries is None:
         pytest.skip(

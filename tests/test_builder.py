@@ -373,6 +373,7 @@ with dp.HistogramBuilder(user="user", item="item") as b:
 """
 
 
+@pytest.mark.posix
 def test_one_user_in_the_shards_of_several_processes_is_one(tmp_path):
     paths = [tmp_path / f"{n} it's.shard" for n in range(2)]
     for n, path in enumerate(paths):
@@ -457,6 +458,7 @@ def test_an_empty_builder_is_saved_and_merged(tmp_path):
         assert b.histogram(domain=["a", "b"]).counts.tolist() == [0, 0]
 
 
+@pytest.mark.posix
 def test_a_forked_process_leaves_it_alone(tmp_path):
     with builder(directory=tmp_path) as b:
         b.add([(1, "a")])
@@ -494,6 +496,7 @@ def big(n):
 SMALL = "60MB"
 
 
+@pytest.mark.posix
 @pytest.mark.slow
 def test_more_than_memory_holds_goes_to_the_named_directory_only(tmp_path):
     with builder(directory=tmp_path, memory_limit=SMALL) as b:
@@ -526,6 +529,7 @@ ENDS = {
 }
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize(
     "end",
     [

@@ -705,6 +705,7 @@ def test_an_ascii_terminal_shows_every_label(tmp_path):
     assert r"th\xe9" in out
 
 
+@pytest.mark.posix
 def test_ctrl_c_is_quiet(tmp_path):
     path = tmp_path / "events.csv"
     os.mkfifo(path)  # a file that does not end: DuckDB is at work for sure

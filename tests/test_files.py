@@ -3,6 +3,7 @@
 import gzip
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -273,6 +274,8 @@ STREAMED = {
 
 
 def shell(line):
+    if shutil.which("bash") is None:
+        pytest.skip("no bash")
     return subprocess.run(
         ["bash", "-c", line], capture_output=True, text=True, timeout=120, check=False
     )
@@ -597,6 +600,7 @@ def test_columns_of_json_go_by_their_exact_name(tmp_path, user):
         read_events(tmp_path / "e.jsonl", user="USER", item="item")
 
 
+@pytest.mark.posix
 @pytest.mark.slow
 @pytest.mark.parametrize("sent", [b"", b"us", b"user,item\nu,a\n"], ids=repr)
 def test_one_ctrl_c_ends_a_wait_for_a_pipe(sent):
@@ -623,6 +627,7 @@ WIDE = (
 )
 
 
+@pytest.mark.posix
 @pytest.mark.slow
 def test_what_does_not_fit_goes_to_the_named_directory_and_is_removed(tmp_path, monkeypatch):
     path, folder = tmp_path / "e.csv", tmp_path / "spill"

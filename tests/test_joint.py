@@ -469,6 +469,7 @@ print(dp.joint(h, k=3, epsilon=1e9).items)
 """
 
 
+@pytest.mark.posix
 @pytest.mark.slow
 def test_ctrl_c_ends_a_long_call():
     """Within half a second of processor time; the next call is as any."""

@@ -32,7 +32,6 @@ from dptopk.budget.terms import Terms
 
 TERMS = {"k_star": 20, "calls": 5, "epsilon": 1.0, "delta": 1e-6}
 CRASHES = int(os.environ.get("DPTOPK_CRASHES", "20"))
-forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 
 @pytest.fixture
@@ -544,7 +543,7 @@ def twice(ledger, *, k, lost=False):
     session.limited_domain(CLEAR, k=k, request_id="id")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
+@pytest.mark.posix
 def test_a_new_file_is_its_owners_alone(tmp_path):
     """And those that SQLite keeps beside it; the mode of one that is there stays."""
     before = os.umask(0)
@@ -580,7 +579,7 @@ def test_a_record_of_noisy_counts_and_no_labels():
 
 
 @pytest.mark.slow
-@forks
+@pytest.mark.posix
 def test_killed_at_any_point_nothing_is_released_without_its_charge(path):
     """1,000 runs as of DPTOPK_CRASHES=1000; kill -9 loses no page the kernel has."""
     counts = kills({"path": path}, CRASHES)
@@ -602,7 +601,7 @@ def test_processes_and_threads_pay_exactly_what_there_is(path, method):
     print(hammer({"path": path}, processes, threads, calls, method))
 
 
-@forks
+@pytest.mark.posix
 def test_a_fork_amid_calls_leaves_both_sides_working(ledger):
     session, stop = dp.Session.bound(ledger, "ann"), threading.Event()
 
@@ -712,7 +711,7 @@ except dp.LedgerError as error:
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs RLIMIT_FSIZE")
+@pytest.mark.posix
 def test_no_room_on_the_disk(path):
     with dp.Ledger(path) as ledger:
         ledger.create("full", k_star=10**6, calls=10**6, epsilon=1, delta=1e-6, method="zcdp")
@@ -730,7 +729,7 @@ def test_no_room_on_the_disk(path):
     assert budget.remaining.outcomes == 10**6 - sum(entry.outcomes for entry in history)
 
 
-@forks
+@pytest.mark.posix
 def test_a_file_that_can_only_be_read(monkeypatch):
     monkeypatch.setattr(_core, "race", None)
     folder = Path(tempfile.mkdtemp())

@@ -21,7 +21,6 @@ from dptopk.budget.terms import Terms
 
 TERMS = {"k_star": 20, "calls": 5, "epsilon": 1.0, "delta": 1e-6}
 CLEAR = dp.Histogram([9000, 8000, 40, 3], labels=["ant", "bee", "cat", "dog"])
-posix = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs POSIX")
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def folder_moved(path, other):
     path.parent.rename(path.parent.with_name("moved"))
 
 
-@posix
+@pytest.mark.posix
 @pytest.mark.parametrize(
     "change",
     [hard_link, renamed, replaced_by_a_copy, removed, link_to_itself, folder_moved],
@@ -86,7 +85,7 @@ def test_nothing_is_drawn_once_a_file_is_not_the_one_of_its_name(tmp_path, chang
             session.limited_domain(CLEAR, k=2)
 
 
-@posix
+@pytest.mark.posix
 def test_two_hard_links_are_refused_whichever_is_opened(ledger, path, tmp_path):
     ledger.close()
     other = tmp_path / "other.sqlite"
@@ -99,7 +98,7 @@ def test_two_hard_links_are_refused_whichever_is_opened(ledger, path, tmp_path):
         assert again.budget("ann").remaining == (20, 5)
 
 
-@posix
+@pytest.mark.posix
 def test_other_ways_to_one_file_share_its_budget(ledger, path, tmp_path):
     """A symbolic link, one in the path, a file descriptor, a relative path."""
     (tmp_path / "link").symlink_to(path)
@@ -262,7 +261,7 @@ print(calls, seen["idle"], seen["amid"], seen["refused"])
 
 
 @pytest.mark.slow
-@posix
+@pytest.mark.posix
 @pytest.mark.parametrize("what", ["fork", "return", "close", "call"])
 def test_a_signal_handler_raises_or_works_and_never_hangs(path, what):
     with dp.Ledger(path) as ledger:
@@ -284,7 +283,7 @@ def test_a_signal_handler_raises_or_works_and_never_hangs(path, what):
         ledger.budget("ann")  # no charge has two releases
 
 
-@posix
+@pytest.mark.posix
 @pytest.mark.parametrize("kept", ["ledger", "process"])
 def test_a_fork_between_the_charge_and_the_draw_gives_one_release(ledger, monkeypatch, kept):
     race, pids, answered = _core.race, [], 50
@@ -312,7 +311,7 @@ def test_a_fork_between_the_charge_and_the_draw_gives_one_release(ledger, monkey
         assert ledger.budget("ann").remaining == (18, 4)
 
 
-@posix
+@pytest.mark.posix
 def test_close_waits_for_other_threads_but_not_for_its_own(ledger, path):
     seen = []
     with dp.Ledger(path) as other:

@@ -202,7 +202,7 @@ def test_another_version_and_no_rights(ledger, server, schema, options):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.posix
 def test_killed_or_disconnected_at_any_point_nothing_is_released_without_its_charge(
     options, server
 ):
@@ -267,12 +267,12 @@ def test_a_budget_that_another_client_holds(ledger, options, server, schema, mon
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.posix
 def test_processes_and_threads_pay_exactly_what_there_is(options):
     print(hammer(options, *HAMMER, "fork"))
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.posix
 def test_a_fork_finds_no_connection(ledger):
     spend(ledger)
     pid = os.fork()

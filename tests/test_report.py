@@ -257,6 +257,7 @@ def events(tmp_path):
     return path
 
 
+@pytest.mark.posix
 def test_select_writes_a_page(events, tmp_path, capsys):
     path = tmp_path / "report.html"
     argv = ["select", str(events), "-k", "2", *BUDGET, "-q", "--html", str(path)]
@@ -347,6 +348,7 @@ def paths(tmp_path, events):
     }
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("name", [
     "no folder", "a folder", "a slash", "empty", "dash", "the events", "another page", "a link",
     "a device", "a long name", "under a file",
@@ -406,6 +408,7 @@ def test_a_page_that_fails_after_all_costs_nobody_the_items(events, tmp_path, ca
     assert os.listdir(tmp_path) == ["events.csv"]
 
 
+@pytest.mark.posix
 def test_ctrl_c_leaves_no_file(tmp_path):
     """While it waits for a pipe that says nothing."""
     import signal

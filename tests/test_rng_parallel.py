@@ -65,7 +65,7 @@ FORK = """
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.posix
 @pytest.mark.parametrize(
     ("mode", "threads", "repeats"),
     [

@@ -443,7 +443,7 @@ def test_a_session_is_not_copied(how):
         how(session())
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.posix
 def test_a_forked_session_pays_nothing():
     s = session()
     pid = os.fork()
@@ -457,7 +457,7 @@ def test_a_forked_session_pays_nothing():
     assert s.limited_domain(CLEAR, k=1).outcomes == 1
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.posix
 @pytest.mark.parametrize("mechanism", ["limited_domain", "peel"])
 def test_a_forked_session_has_no_rest(mechanism):
     s = session()

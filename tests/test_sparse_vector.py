@@ -424,7 +424,7 @@ def test_a_session_is_not_copied(monkeypatch):
             one.test(0)
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.posix
 def test_a_child_is_refused_that_was_forked_amid_a_test():
     """Not left to wait for a lock whose holder it has not got."""
     tests = dp.SparseVector(**CASE, hits=3)
