@@ -5,10 +5,8 @@ share it: the first that asks starts it, the last one done stops it.
 """
 
 import contextlib
-import fcntl
 import json
 import os
-import pwd
 import re
 import shutil
 import subprocess
@@ -37,6 +35,8 @@ def _is_recent(folder):
 
 def _unprivileged():
     """Return what runs a command as somebody else if this is root, whom PostgreSQL refuses."""
+    import pwd  # not on Windows, where this module is imported and starts no server
+
     if os.geteuid():
         return {}
     for name in ("postgres", "nobody"):
@@ -80,6 +80,8 @@ def _stop(binaries, folder):
 @contextlib.contextmanager
 def _shared(folder):
     """Give what the processes of this run know of the server, one at a time."""
+    import fcntl
+
     path = folder / "postgres.json"
     with open(path.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

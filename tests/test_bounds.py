@@ -18,6 +18,7 @@ pytest.importorskip("pyarrow")
 import polars as pl
 import pyarrow as pa
 from doors import DOORS, ENGINES, FILES, STREAMS, TABLES, counts_of, events, through
+from grids import thinned
 
 import dptopk as dp
 from dptopk.errors import SourceError
@@ -78,9 +79,10 @@ def with_the_others(*doors):
     return [*doors, *(pytest.param(door, marks=pytest.mark.full) for door in full)]
 
 
-@pytest.mark.parametrize("role", ["items", "users"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("door", with_the_others(*MAIN))
+@pytest.mark.parametrize(
+    ("door", "kind", "role"),
+    thinned(with_the_others(*MAIN), [*KINDS], ["items", "users"], keep=2),
+)
 def test_every_door_keeps_the_same(door, kind, role, tmp_path):
     arrow, values = KINDS[kind]
     if door in TEXT_DOORS and kind != "text":
