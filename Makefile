@@ -89,7 +89,7 @@ fuzz:
 
 dist: .venv/dev
 	rm -rf dist build/fresh
-	$(BIN)/python -m build -q
+	$(BIN)/python -m build -q --no-isolation
 	$(PYTHON) -m venv build/fresh || $(PYTHON) -m venv --clear --without-pip build/fresh
 	$(call install,"$$(ls dist/*.whl)[test]",build/fresh)
 	cd build/fresh && bin/dptopk select ../../examples/debian12_sections.parquet \
@@ -142,26 +142,11 @@ clean:
 	$(call install,-e '.[files]')
 	touch $@
 
-.venv/test: .venv/made $(SOURCES)
-	$(call install,-e '.[test]')
+# The rest only adds what the extra needs: what is installed is not built once more.
+.venv/test .venv/docs .venv/bench .venv/release: .venv/run
+	$(call install,'dptopk[$(@F)]')
 	touch $@
 
-.venv/full: .venv/test
-	$(call install,-e '.[full]')
-	touch $@
-
-.venv/docs: .venv/run
-	$(call install,-e '.[docs]')
-	touch $@
-
-.venv/bench: .venv/run
-	$(call install,-e '.[bench]')
-	touch $@
-
-.venv/release: .venv/made $(SOURCES)
-	$(call install,-e '.[release]')
-	touch $@
-
-.venv/dev: .venv/test
-	$(call install,-e '.[dev]')
+.venv/full .venv/dev: .venv/test
+	$(call install,'dptopk[$(@F)]')
 	touch $@
