@@ -27,6 +27,7 @@ from dptopk.budget.lines import (
     minus,
     plus,
     renewed_id,
+    sound,
     state_in,
     text_of,
 )
@@ -98,7 +99,7 @@ class Book:
                         for line in done[1]:
                             log.append(line)
                 for line in done[1]:
-                    self._seen[line.name] = _head_of(line)
+                    self._see(line.name, _head_of(line))
                 return done[0]
             except UncertainError:
                 if wait is None:
@@ -134,7 +135,13 @@ class Book:
             for line in reader.log.lines(key(name), since):
                 replay.follow(line)
         self._replays[name] = replay
+        assert replay.state is not None
+        self._see(key(name), (replay.state.seq, replay.state.hash))
         return replay
+
+    def _see(self, name: str, head: tuple[int, str]) -> None:
+        if self._seen.get(name, (-1, ""))[0] < head[0]:
+            self._seen[name] = head
 
     def recorded(self, name: str, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Return the release of an earlier request, None if it is new."""
@@ -275,6 +282,7 @@ class Reader:
                 f"there is no budget named {name!r}; Ledger.create, or dptopk ledger create, "
                 "makes one"
             )
+        fields = {} if line is None else fields_of(line)
         found = (-1, "") if line is None else _head_of(line)
         seen = self._seen.get(key(name), (-1, ""))
         if found[0] < seen[0] or (found[0] == seen[0] and found != seen):
@@ -283,7 +291,7 @@ class Reader:
                 "from an old copy, or is damaged"
             )
         assert line is not None
-        return state_in(line, fields_of(line))
+        return state_in(line, fields)
 
     def recorded(self, name: str, request_id: str, call: Mapping[str, Any]) -> Released | None:
         """Return the release of an earlier request, None if it is new."""
@@ -291,7 +299,10 @@ class Reader:
         lines = self.log.find(key(name), key(request_id))
         if not lines:
             return None
-        if fields_of(lines[0])["call"] != json.loads(json.dumps(call)):
+        first = fields_of(lines[0])
+        with sound():
+            same = first["call"] == json.loads(json.dumps(call))
+        if not same:
             raise LedgerConflictError(
                 f"request {request_id!r} was made before with other parameters"
             )
@@ -300,13 +311,16 @@ class Reader:
                 f"request {request_id!r} was charged before and no release is recorded: it is "
                 "being drawn, or was lost in a crash and stays charged; it is not drawn again"
             )
-        body = lines[1].body
-        assert body is not None
-        return decode(body)
+        with sound("what was released is damaged in the ledger"):
+            body = lines[1].body
+            if fields_of(lines[1])["body"] != digest(body):  # type: ignore[arg-type]
+                raise ValueError
+            return decode(body)  # type: ignore[arg-type]
 
 
 def _head_of(line: Line) -> tuple[int, str]:
-    return line.seq, digest(line.text)
+    with sound():
+        return line.seq, digest(line.text)
 
 
 def _request(charged: Mapping[str, Any]) -> str | None:

@@ -29,7 +29,15 @@ from dptopk.budget.audit import exported
 from dptopk.budget.book import Book, Reader
 from dptopk.budget.exact import Exact
 from dptopk.budget.filter_account import LedgerFilterAccount, amounts_of, check_cap
-from dptopk.budget.lines import Amounts, amounts_in, fields_of, line_after, short_enough, text_of
+from dptopk.budget.lines import (
+    Amounts,
+    amounts_in,
+    fields_of,
+    line_after,
+    short_enough,
+    sound,
+    text_of,
+)
 from dptopk.budget.lines import key as _key
 from dptopk.budget.periods import over_periods
 from dptopk.budget.postgres import PostgresStore, is_address
@@ -38,7 +46,7 @@ from dptopk.budget.sqlite import SqliteStore
 from dptopk.budget.store import Line, Store
 from dptopk.budget.terms import Remaining, Terms
 from dptopk.budget.total import Left, Total, left_of
-from dptopk.errors import LedgerConflictError
+from dptopk.errors import LedgerConflictError, LedgerError
 from dptopk.release import Cost, Release
 from dptopk.releases import Releases
 
@@ -360,7 +368,7 @@ class Ledger:
 
     def names(self) -> list[str]:
         """Return the names of all budgets, in order."""
-        with self._book.reading() as reader:
+        with self._book.reading() as reader, sound():
             return sorted(map(text_of, reader.log.names()))
 
     def budget(self, name: str) -> Budget:
@@ -422,10 +430,11 @@ class Ledger:
         entries: dict[int, Entry] = {}
         for line in lines:
             fields = fields_of(line)
-            if fields["kind"] == "charge":
-                entries[line.seq] = _entry(fields)
-            elif fields["kind"] == "release":
-                entries[fields["of"]] = entries[fields["of"]].released(fields, line.body)
+            with sound():
+                if fields["kind"] == "charge":
+                    entries[line.seq] = _entry(fields)
+                elif fields["kind"] == "release":
+                    entries[fields["of"]] = entries[fields["of"]].released(fields, line.body)
         return list(entries.values())
 
     def lost(self, name: str) -> list[Entry]:
@@ -490,28 +499,43 @@ class Ledger:
 
     def account(self, name: str) -> tuple[Terms, LedgerAccount]:
         """Return what `Session.bound` needs of a budget."""
-        terms = self._terms(name)
+        terms, cap = self._opened(name)
         if isinstance(terms, Total):
             raise LedgerConflictError(f"{name!r} is the budget of a filter: use Filter.bound")
-        capped = self._book.created(name)["cap"] is not None
-        return terms, LedgerAccount(self._book, name, terms, capped)
+        return terms, LedgerAccount(self._book, name, terms, cap is not None)
 
     def filter_account(self, name: str) -> tuple[Total, LedgerFilterAccount]:
         """Return what `Filter.bound` needs of a budget."""
-        total = self._terms(name)
+        total, cap = self._opened(name)
         if not isinstance(total, Total):
             raise LedgerConflictError(f"{name!r} is the budget of a session: use Session.bound")
+        return total, LedgerFilterAccount(self._book, name, total, cap)
+
+    def _opened(self, name: str) -> tuple[Terms | Total, Total | None]:
+        """Return the terms of a budget and of the cap above it."""
+        terms = self._terms(name)
         cap = self._book.created(name)["cap"]
-        above = None if cap is None else self._terms(cap)
-        assert above is None or isinstance(above, Total)
-        return total, LedgerFilterAccount(self._book, name, total, above)
+        if cap is None:
+            return terms, None
+        above = self._terms(cap)
+        if not isinstance(above, Total):
+            raise LedgerError("the cap above a budget is no filter: the ledger is damaged")
+        return terms, above
 
     def _terms(self, name: str) -> Terms | Total:
         about = self._book.created(name)
-        texts = about["terms"]
-        if about["what"] == "filter":
-            return Total.of_texts(texts)
-        return Terms(**texts | {field: float.fromhex(texts[field]) for field in FLOATS})
+        with sound():
+            texts = about["terms"]
+            terms: Terms | Total
+            if about["what"] == "filter":
+                terms = Total.of_texts(texts)
+                total = amounts_of(terms.pure, terms.amount, terms.thresholds)
+            else:
+                terms = Terms(**texts | {field: float.fromhex(texts[field]) for field in FLOATS})
+                total = {"outcomes": Fraction(terms.k_star), "calls": Fraction(terms.calls)}
+            if total != amounts_in(about["left"]):
+                raise ValueError
+            return terms
 
     def close(self) -> None:
         """Close the file; sessions bound to it can't spend any more."""

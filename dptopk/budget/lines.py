@@ -10,6 +10,9 @@ and what is left after it:
 
 Amounts are exact fractions by unit: outcomes and calls of a session; epsilon or rho, and
 delta, of a filter.
+
+`check` is a hash of the line without it: the last line has no other whose hash would tell of a
+bit that turned, and the first one has the terms of the budget.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ import datetime
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
@@ -42,6 +46,7 @@ __all__ = [
     "renewed_id",
     "replay",
     "short_enough",
+    "sound",
     "state_in",
     "text_of",
 ]
@@ -167,8 +172,12 @@ def line_after(
         fields["request_id"] = key(request_id)
     if body is not None:
         fields["body"] = digest(body)
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
+    text = _text({**fields, "check": digest(_text(fields))})
     return Line(key(name), seq, _about(fields), text, body)
+
+
+def _text(fields: Mapping[str, Any]) -> str:
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
 def charge_id(seq: int) -> str:
@@ -204,19 +213,40 @@ def amounts_in(texts: Mapping[str, str]) -> Amounts:
     return {unit: Fraction(text) for unit, text in texts.items()}
 
 
+@contextmanager
+def sound(damaged: str = "a line of the ledger is damaged") -> Iterator[None]:
+    """Say that what is read in the block is damaged, if it can't be understood."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError):
+        understood = False
+    else:
+        understood = True
+    if not understood:  # not within: no traceback may quote the line
+        raise LedgerError(damaged)
+
+
 def fields_of(line: Line) -> dict[str, Any]:
-    """Return what a line says; refuse one that says it is another."""
-    fields: dict[str, Any] = json.loads(line.text)
-    if fields["name"] != line.name or fields["seq"] != line.seq:
+    """Return what a line says; refuse one that says it is another, or is damaged."""
+    with sound():
+        fields: dict[str, Any] = json.loads(line.text)
+        here = fields["name"] == line.name and fields["seq"] == line.seq
+        about = line.request_id in (None, _about(fields))
+        unchanged = fields.pop("check") == digest(_text(fields))
+    if not (here and about):
         raise LedgerError("a line of the ledger is not where it was written: it is damaged")
+    if not unchanged:
+        raise LedgerError("a line of the ledger is damaged")
     return fields
 
 
 def state_in(line: Line, fields: Mapping[str, Any]) -> State:
     """Return what a log came to by this line."""
-    return State(
-        line.seq, digest(line.text), amounts_in(fields["left"]), fields["periods"], fields["period"]
-    )
+    with sound():
+        periods, period = fields["periods"], fields["period"]
+        if type(periods) is not int or periods < 1 or not isinstance(period, (str, type(None))):
+            raise TypeError
+        return State(line.seq, digest(line.text), amounts_in(fields["left"]), periods, period)
 
 
 class Replay:
@@ -233,18 +263,15 @@ class Replay:
 
     def follow(self, line: Line) -> None:
         """Check the next line."""
-        try:
+        wrong = f"line {line.seq} of a budget is not what those before it add up to"
+        with sound(wrong):
             fields = fields_of(line)
             after = state_in(line, fields)
             right = self._left(line, fields) == after.left and min(after.left.values()) >= 0
-            if line.request_id is not None:
-                right &= line.request_id == _about(fields)
             if line.body is not None:
                 right &= fields["body"] == digest(line.body)
-        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
-            right = False
         if not right:
-            raise LedgerError(f"line {line.seq} of a budget is not what those before it add up to")
+            raise LedgerError(wrong)
         self.state = after
 
     def _left(self, line: Line, fields: Mapping[str, Any]) -> Amounts | None:
@@ -256,7 +283,7 @@ class Replay:
             return None
         if before is None:
             self.total = amounts_in(fields["left"])
-            return self.total
+            return self.total if (fields["periods"], fields["period"]) == (1, None) else None
         period = (before.periods, before.period)
         if kind == "renew":
             right = fields["periods"] == before.periods + 1 and bool(fields["period"])

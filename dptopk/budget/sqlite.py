@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,8 @@ class SqliteStore(fork.Connected, Store):
             raise UncertainError(f"{self.path} has another line there already") from None
         except sqlite3.Error as error:
             raise _explained(error, self.path) from error
+        except UnicodeDecodeError:  # of SQLite's message
+            raise LedgerError(f"{self.path} is damaged") from None
 
     def _commit(self, db: sqlite3.Connection) -> None:
         self._patiently(db, "COMMIT")
@@ -218,6 +221,8 @@ def _connect(path: Path, timeout: float) -> sqlite3.Connection:
             "mount the directory"
         )
     db = sqlite3.connect(path, timeout=timeout, isolation_level=None, check_same_thread=False)
+    # Else what is not UTF-8 is an error that quotes the row.
+    db.text_factory = partial(str, encoding="utf-8", errors="replace")
     try:
         _recognise(db, path)
         _journal(db, path, timeout)
@@ -266,6 +271,9 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
             db.execute(statement)
         db.execute(f"PRAGMA application_id = {APPLICATION}")
         return
+    # A page that lost its last rows reads as an old copy would, with more budget left.
+    if db.execute("PRAGMA quick_check(1)").fetchall() != [("ok",)]:
+        raise LedgerError(f"{path} is damaged")
     versions = db.execute("SELECT version FROM schema_version").fetchall()
     if versions == [(1,)]:
         lines = upgraded(db, path)
