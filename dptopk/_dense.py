@@ -35,8 +35,11 @@ def _shared(name: str, a: Any) -> np.ndarray:
             )
         return a.view(np.ndarray)
     if hasattr(a, "__dlpack_device__"):
-        device = a.__dlpack_device__()[0]
-        if int(device) not in HOST:
+        try:
+            device = int(a.__dlpack_device__()[0])
+        except (LookupError, TypeError, ValueError):  # so mocks of it, and what is half made
+            raise TypeError(f"{name} must be an array, got {type(a).__name__}") from None
+        if device not in HOST:
             raise TypeError(f"{name} must be in the memory of the CPU, got DLPack device {device}")
         if not hasattr(a, "__array__"):
             return np.from_dlpack(a)
