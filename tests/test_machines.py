@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,11 +10,13 @@ import pytest
 
 from dptopk import _core
 from dptopk._core import TapeSource
+from dptopk.reference.draw import draw
+from dptopk.reference.race import Tape
 
 ROOT = Path(__file__).parents[1]
 SOURCES = [*sorted(ROOT.glob("tests/c/*.c")), *sorted(ROOT.glob("csrc/*.c"))]
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/csrc"]
-CASES = 3502
+CASES = 3622
 
 pytestmark = [
     pytest.mark.full,
@@ -105,8 +108,7 @@ def splitmix64(seed, count):
     return z ^ (z >> np.uint64(31))
 
 
-def fnv1a(words):
-    h = 1
+def fnv1a(words, h=1):
     for byte in np.asarray(words, dtype="<i8").tobytes():
         h = (h ^ byte) * 0x100000001B3 % 2**64
     return h
@@ -121,6 +123,34 @@ def test_the_extension_gives_the_same(output_of):
             out = _core.discrete(tape, 500, 0.3 * (1 + case * case), noise)
             assert f"discrete {noise} {case} 0 {fnv1a(out):016x}" == there.pop(0)
     assert not there
+
+
+def draw_on(words, scores, k, scale):
+    source = TapeSource(words)
+    source.begin()
+    return _core.draw(source, scores, k, scale)
+
+
+def test_all_noise_at_once_is_that_of_the_reference(output_of):
+    """Draws of 64-bit integers (type 3) by the kernel of here, and exactly."""
+    lines = [line for line in output_of("gcc") if line.startswith("draw 3 ")]
+    assert len(lines) == 24
+    moved = 0
+    for case, line in enumerate(lines):
+        n, scale = [1, 50, 64, 65, 900, 4000][case % 6], [0.3, 20.0, 1e4][case % 3]
+        spread = [3, 200, 2**20][case % 3]
+        words = splitmix64(700_000 + case, 2**16 + 3 * n + 1)
+        tape, drawn, last = words[: 2**16], words[2**16 : -1 : 3], words[-1]
+        scores = (drawn % np.uint64(spread)).astype(np.int64) - case % 2 * spread // 2
+        k = 1 + int(last) % (n // 8 + 1 if case % 4 else n)
+
+        picks, others = (draw_on(words, scores, k, scale) for words in (tape, tape[1:]))
+        assert line == f"draw 3 {case} 0 {fnv1a(picks, k):016x}"
+        if n <= 65:
+            fresh = Tape(TapeSource(tape).read, partial(splitmix64, case))
+            assert picks.tolist() == draw(fresh, scores.tolist(), k=k, scale=scale)
+        moved += picks.tolist() != others.tolist()
+    assert moved > 12  # the comparison can fail
 
 
 def test_excess_precision_is_refused():

@@ -117,6 +117,29 @@ static void races(void)
     }
 }
 
+/* Sizes on both sides of the limits: one, a few that are ranked, a sample, four samples. */
+static void draws(void)
+{
+    static const size_t sizes[] = {1, 50, 64, 65, 900, 4000};
+    static const int types[] = {DPTK_I64, DPTK_F64, DPTK_U8, DPTK_F32, DPTK_I16};
+    static const double scales[] = {0.3, 20.0, 1e4};
+    static int64_t item[MOST];
+    for (int t = 0; t < 5; t++) {
+        for (size_t c = 0; c < 24; c++) {
+            dptk_rng rng = tape(700000 + c);
+            const size_t n = sizes[c % 6];
+            const dptk_column col = column(types[t], n, c);
+            const size_t k = 1 + word() % (c % 4 ? n / 8 + 1 : n);
+            const double scale = scales[c % 3];
+            int64_t *scratch = room(dptk_draw_scratch(n));
+            int status = dptk_draw_prepare(&col, scale, scratch);
+            if (status == DPTK_OK) status = dptk_draw(&rng, n, k, scale, 1.0, scratch, item);
+            print("draw", types[t], c, status, hash(k, item, k));
+            free(scratch);
+        }
+    }
+}
+
 static void others(void)
 {
     static int64_t out[500];
@@ -144,6 +167,7 @@ int main(int count, char **arguments)
     cuts();
     tallies();
     races();
+    draws();
     others();
     sets();
     return 0;
