@@ -76,16 +76,30 @@ clang: .venv/dev
 	CC=$(CLANG) $(BIN)/python setup.py -q build --build-base build/clang-work --build-lib build/clang
 	PYTHONPATH=build/clang $(BIN)/pytest -p no:cacheprovider $(LEVEL_TESTS)
 
-# Inputs that were found stay in build/fuzz, and the next run goes on from them.
+# Each file of fuzz/ is a target. Inputs that were found stay in FUZZ_IN, and the next run goes on
+# from them; those of fuzz/corpora are where all begin. TWIN: a changed copy of a kernel.
 FUZZ_SECONDS ?= 600
-fuzz:
-	for target in cut race; do \
-		mkdir -p build/fuzz/$$target && $(CLANG) -std=c11 -g -O1 -ffp-contract=off \
-			-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -Icsrc \
-			fuzz/$$target.c csrc/*.c -lm -o build/fuzz/$$target.run && \
-		build/fuzz/$$target.run -max_len=400 -max_total_time=$(FUZZ_SECONDS) \
-			-artifact_prefix=build/fuzz/ build/fuzz/$$target || exit 1; \
+FUZZ_IN ?= build/fuzz
+TWIN ?=
+FUZZ_TARGETS := $(patsubst fuzz/%.c,%,$(wildcard fuzz/*.c))
+FUZZ_CC = $(CLANG) -std=c11 -g -O1 -ffp-contract=off -fno-sanitize-recover=all -Icsrc -Ifuzz
+fuzz: $(FUZZ_TARGETS:%=$(FUZZ_IN)/%.run)
+	for target in $(FUZZ_TARGETS); do \
+		mkdir -p $(FUZZ_IN)/$$target && \
+		$(FUZZ_IN)/$$target.run -max_len=400 -max_total_time=$(FUZZ_SECONDS) \
+			-artifact_prefix=$(FUZZ_IN)/ $(FUZZ_IN)/$$target fuzz/corpora/$$target || exit 1; \
 	done
+
+$(FUZZ_IN)/%.o: csrc/%.c $(wildcard csrc/*.h)
+	mkdir -p $(FUZZ_IN)
+	$(FUZZ_CC) -fsanitize=fuzzer-no-link,address,undefined -c $< -o $@
+
+$(FUZZ_IN)/kernels.a: $(patsubst csrc/%.c,$(FUZZ_IN)/%.o,$(wildcard csrc/*.c))
+	rm -f $@
+	ar rcs $@ $^
+
+$(FUZZ_IN)/%.run: fuzz/%.c fuzz/fuzz.h fuzz/naive.h $(FUZZ_IN)/kernels.a
+	$(FUZZ_CC) -fsanitize=fuzzer,address,undefined $< $(TWIN) $(FUZZ_IN)/kernels.a -lm -o $@
 
 dist: .venv/dev
 	rm -rf dist build/fresh

@@ -519,8 +519,9 @@ void dptk_paths_log(const dptk_staircase *staircase, double *log_count, double *
 
 /* Of the paths that have placed `taken` numbers below stair s > 0, how many have
  * placed i of them below the stair before: staircase->part[i - first] to scale, for
- * first <= i < first + n. Their relative error is at most `error`, and of other i
- * there are fewer than that. Stairs are asked for from the top down. */
+ * first <= i < first + n. Each is off by at most `error` of itself and what was left out,
+ * less than 2^-20, 2^-60 or 2^-100 of their sum by the precision; of other i there are no
+ * more than that. Stairs are asked for from the top down. */
 int dptk_paths_parts(dptk_staircase *staircase, size_t s, size_t taken, size_t *first, size_t *n,
                      double *error);
 

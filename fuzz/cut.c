@@ -6,13 +6,8 @@
 static int before(const int64_t *key, const int *nan, int order, size_t i, size_t j)
 {
     if (nan[i] != nan[j]) return nan[j];
-    if (!nan[i] && key[i] != key[j])
-        return order & DPTK_LEAST ? key[i] < key[j] : key[i] > key[j];
-#ifdef FUZZ_BROKEN
-    return i > j;
-#else
+    if (!nan[i] && key[i] != key[j]) return order & DPTK_LEAST ? key[i] < key[j] : key[i] > key[j];
     return i < j;
-#endif
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

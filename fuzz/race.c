@@ -2,8 +2,6 @@
  * and the memory given and no more, the bounds of values in order, a watch that is heard. */
 #include "fuzz.h"
 
-#include <math.h>
-
 typedef struct counter {
     size_t asked, stop;
 } counter;
@@ -28,14 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     double floor_ = (double)(int64_t)number(&in, 2) / 256.0 - 100.0;
     uint64_t *words = tape(&in, n_words);
     int64_t *scores = room(n * 8), *key = room(n * 8), *index = room(n * 8);
-    const size_t given = (size_t)(in.end - in.at) / 8;
-    for (size_t i = 0; i < n; i++) {
-        if (i < given) scores[i] = (int64_t)number(&in, 8);
-        else scores[i] = given ? scores[i % given] : (int64_t)(i % 7);
-        double x;
-        memcpy(&x, &scores[i], 8);
-        if (real && !isfinite(x)) scores[i] = 0;
-    }
+    fill(&in, scores, n, real);
     const dptk_column col = {(const char *)scores, 8, n, real ? DPTK_F64 : DPTK_I64};
     int64_t *cutting = room(dptk_cut_scratch(n, n) * 8);
     CHECK(dptk_cut(&col, head, 0, cutting, key, index, NULL) == DPTK_OK);
@@ -65,8 +56,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                      .watch = &watch};
         dptk_tape_init(&rng, words, n_words);
         if (how == 0)
-            status = dptk_race(&rng, &field, k, scale, noise, factor, &scratch, item, value,
-                               &picked);
+            status =
+                dptk_race(&rng, &field, k, scale, noise, factor, &scratch, item, value, &picked);
         else if (how == 1)
             status = dptk_race_afresh(&rng, &field, k, scale, noise, factor, &scratch, left, item);
         else
@@ -82,9 +73,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (status == DPTK_OK) {
         char *seen = room(n);
         memset(seen, 0, n);
-#ifdef FUZZ_BROKEN
-        seen[0] = 1;
-#endif
         CHECK(picked >= 1 && picked <= k);
         for (size_t i = 0; i < picked; i++) {
             if (item[i] == DPTK_STOP) {

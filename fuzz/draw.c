@@ -1,0 +1,120 @@
+/* All noise at once against long doubles: picks in the order of their values and all others below,
+ * at every SIMD level, whatever the error bounds are multiplied by. */
+#include "fuzz.h"
+
+static __int128 whole(const char *at, int type)
+{
+    int8_t i8;
+    int16_t i16;
+    int32_t i32;
+    int64_t i64;
+    uint8_t u8;
+    uint16_t u16;
+    uint32_t u32;
+    uint64_t u64;
+#define AS(x) return memcpy(&x, at, sizeof x), x
+    switch (type) {
+    case DPTK_I8:
+        AS(i8);
+    case DPTK_I16:
+        AS(i16);
+    case DPTK_I32:
+        AS(i32);
+    case DPTK_I64:
+        AS(i64);
+    case DPTK_U8:
+        AS(u8);
+    case DPTK_U16:
+        AS(u16);
+    case DPTK_U32:
+        AS(u32);
+    default:
+        AS(u64);
+    }
+}
+
+static double real(const char *at, int type)
+{
+    float narrow;
+    double x;
+    memcpy(&narrow, at, sizeof narrow);
+    memcpy(&x, at, dptk_size(type));
+    return type == DPTK_F32 ? (double)narrow : x;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const int types[] = {DPTK_I64, DPTK_F64, DPTK_I8,  DPTK_I16, DPTK_I32,
+                                DPTK_U8,  DPTK_U16, DPTK_U32, DPTK_U64, DPTK_F32};
+    input in = {data, data + size};
+    const int type = types[number(&in, 1) % 10], floats = type >= DPTK_F32;
+    const size_t width = dptk_size(type), most = number(&in, 1) % 4 ? 150 : 4500;
+    const double scale = number(&in, 1) % 2 ? 1.0 + (double)number(&in, 1) : scale_of(&in);
+    const double factor = ldexp(1.0, (int)(number(&in, 1) % 64));
+    const size_t n = 1 + number(&in, 2) % most, k = 1 + number(&in, 2) % n;
+    uint64_t *words = tape(&in, n);
+    const size_t given = (size_t)(in.end - in.at) / width;
+    char *scores = room(n * width);
+    int64_t *item = room(k * 8), *first = room(k * 8);
+    int64_t *scratch = room(dptk_draw_scratch(n) * 8);
+    long double *value = room(n * sizeof *value), top = -INFINITY, worst = 0.0L;
+    __int128 best = 0;
+    int finite = 1, before = -1, decided = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (given)
+            memcpy(scores + i * width, in.at + i % given * width, width);
+        else
+            memset(scores + i * width, (int)(i % 5), width);
+        if (floats) {
+            const double x = real(scores + i * width, type);
+            finite &= isfinite(x) != 0;
+            if (i == 0 || x > top) top = x;
+        } else if (i == 0 || whole(scores + i * width, type) > best) {
+            best = whole(scores + i * width, type);
+        }
+    }
+    for (size_t i = 0; finite && i < n; i++) {
+        const long double drop = floats ? real(scores + i * width, type) - top
+                                        : (long double)(whole(scores + i * width, type) - best);
+        value[i] = drop / scale - logl(exponential_of(words[i], 0.5L));
+        if (-drop / scale > worst) worst = -drop / scale;
+    }
+    const long double close = 0x1p-58L * (worst + 64.0L);
+    const dptk_column col = {scores, (ptrdiff_t)width, n, type};
+    for (int level = 0; level <= dptk_simd_best(); level++) {
+        for (int wide = 0; wide < 2; wide++) {
+            dptk_rng rng;
+            char *picked;
+            dptk_simd_set(level);
+            const int ready = dptk_draw_prepare(&col, scale, scratch);
+            CHECK(ready == DPTK_OK || ready == (finite ? DPTK_UNDECIDED : DPTK_NAN));
+            CHECK(before < 0 || ready == before);
+            before = ready;
+            if (ready != DPTK_OK) continue;
+            dptk_tape_init(&rng, words, n - 1);
+            CHECK(dptk_draw(&rng, n, k, scale, 1.0, scratch, item) == DPTK_TAPE_END);
+            dptk_tape_init(&rng, words, n);
+            const int status = dptk_draw(&rng, n, k, scale, wide ? factor : 1.0, scratch, item);
+            CHECK(rng.next == words + n);
+            CHECK(status == DPTK_OK || status == DPTK_UNDECIDED);
+            if (!wide) CHECK(level == 0 || (status == DPTK_OK) == decided);
+            if (status != DPTK_OK) continue;
+            if (wide) CHECK(decided);
+            if (decided) CHECK(same(item, first, k * 8));
+            memcpy(first, item, k * 8);
+            decided = 1;
+            picked = room(n);
+            memset(picked, 0, n);
+            for (size_t i = 0; i < k; i++) {
+                CHECK(item[i] >= 0 && (size_t)item[i] < n && !picked[item[i]]);
+                picked[item[i]] = 1;
+                if (i) CHECK(value[item[i]] <= value[item[i - 1]] + close);
+            }
+            for (size_t i = 0; i < n; i++)
+                CHECK(picked[i] || value[i] <= value[item[k - 1]] + close);
+            free(picked);
+        }
+    }
+    free(words), free(scores), free(item), free(first), free(scratch), free(value);
+    return 0;
+}
