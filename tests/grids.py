@@ -12,11 +12,10 @@ def thinned(*axes, keep):
     So any two values of two axes still meet, wherever another axis has at least `keep` values.
     """
     found = []
-    for places in itertools.product(*(range(len(axis)) for axis in axes)):
-        chosen = [axis[place] for axis, place in zip(axes, places, strict=True)]
-        marks = [mark for one in chosen for mark in getattr(one, "marks", ())]
-        values = [one.values[0] if hasattr(one, "marks") else one for one in chosen]
-        if sum(places) % keep and pytest.mark.full not in marks:
+    for places in itertools.product(*map(enumerate, axes)):
+        marks = [mark for _, one in places for mark in getattr(one, "marks", ())]
+        values = [one.values[0] if hasattr(one, "marks") else one for _, one in places]
+        if sum(place for place, _ in places) % keep and pytest.mark.full not in marks:
             marks.append(pytest.mark.full)
         found.append(pytest.param(*values, marks=marks))
     return found

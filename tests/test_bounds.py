@@ -81,7 +81,7 @@ def with_the_others(*doors):
 
 @pytest.mark.parametrize(
     ("door", "kind", "role"),
-    thinned(with_the_others(*MAIN), [*KINDS], ["items", "users"], keep=2),
+    thinned(with_the_others(*MAIN), KINDS, ["items", "users"], keep=2),
 )
 def test_every_door_keeps_the_same(door, kind, role, tmp_path):
     arrow, values = KINDS[kind]

@@ -103,13 +103,13 @@ def check_kill(events, tmp_path, seed):
 @pytest.mark.slow
 def test_ctrl_c_at_a_random_time(events, tmp_path):
     """Within half a second of a quiet machine; here in processor seconds, as it may not be."""
-    results = [check_kill(events, tmp_path, seed) for seed in range(2)]
-    assert max(took for _, took in results) < 1
+    _, took = check_kill(events, tmp_path, 0)
+    assert took < 1
 
 
 @pytest.mark.full
 def test_ctrl_c_at_many_random_times(events, tmp_path):
-    results = [check_kill(events, tmp_path, seed) for seed in range(2, 32)]
+    results = [check_kill(events, tmp_path, seed) for seed in range(1, 32)]
     stopped = sorted(took for code, took in results if code == 130)
     assert stopped[len(stopped) // 2] < 0.5
 

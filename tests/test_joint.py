@@ -84,7 +84,7 @@ def test_extremes(dtype):
     assert len(draws) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_counts_far_apart_at_a_scale_to_match():
     """Blocks of losses past 2^53: the law of [3, 2, 1, 0] at the same ratio of gaps to scale."""
     unit = 2**61
@@ -187,7 +187,7 @@ def test_a_truncated_histogram_of_a_known_domain():
     assert dp.joint(h, k=7, epsilon=1.0).labels == tuple("abcdefg")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_exact_envelope_gives_the_same_law():
     """What takes over where counts are beyond doubles."""
     for scores in ([9, 7, 7, 4, 0], [4.5, 2.25, 2.25, -1.0, -2.5]):

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from grids import thinned
 from scipy import stats
 
 import dptopk as dp
@@ -98,8 +99,7 @@ def draw(m, noise, scale):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", _core.NOISES)
-@pytest.mark.parametrize("m", [None, 1, 3])
+@pytest.mark.parametrize(("m", "noise"), thinned([None, 1, 3], _core.NOISES, keep=2))
 def test_two_picks_have_the_exact_law_of_each_noise(m, noise):
     def sampler(scale):
         pick = draw(m, noise, scale)

@@ -204,7 +204,7 @@ def test_each_user_keeps_exactly_the_bound(name):
         assert total == sum(min(most, n) for n in had.values())
 
 
-@pytest.mark.slow
+@pytest.mark.full  # test_doors.py has the like of few examples, through every door
 @pytest.mark.parametrize("name", ENGINES)
 @settings(max_examples=12, deadline=None, derandomize=True)
 @given(
