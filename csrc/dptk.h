@@ -418,35 +418,47 @@ int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double sc
 
 /* ---- draw.c: all noise at once --------------------------------------------- */
 
-/* Scores ready for dptk_draw.
+/* The least and the largest key of a column. */
+typedef struct dptk_span {
+    int64_t least, most;
+} dptk_span;
+
+/* Whether dptk_draw can draw for these scores.
  *
- *   col      the scores, 1 to 2^32 of them, of any type but DPTK_F16
- *   scale    0 < scale finite
- *   scratch  out: dptk_draw_scratch(col->n) words, for dptk_draw
+ *   col    the scores, 1 to 2^32 of them, of any type but DPTK_F16
+ *   scale  0 < scale finite
+ *   span   out
  *
  * Returns DPTK_NAN if a score is NaN or infinite; DPTK_UNDECIDED if this is no way for these
  * scores at this scale, some 2^40 scales apart. That depends on the scores and the scale alone.
- * Cost: two passes. */
-size_t dptk_draw_scratch(size_t n);
-int dptk_draw_prepare(const dptk_column *col, double scale, int64_t *scratch);
+ * Cost: one pass. */
+int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span);
 
-/* The k items with the largest score/scale + Gumbel noise, in descending order, by drawing all
- * noise.
+/* The k items with the largest score/scale + Gumbel noise, in descending order, by drawing some
+ * bits of all noise.
  *
  *   rng           the words
- *   n             how many scores there are
- *   k             how many of them, 1 <= k <= n
+ *   col           the scores
+ *   span          of them, by dptk_draw_prepare
+ *   k             how many, 1 <= k <= col->n
  *   scale         of the noise, as it was prepared for
  *   error_factor  see above
- *   scratch       as dptk_draw_prepare left it; of no more use then, but after DPTK_TAPE_END
+ *   capacity      how many items may get further bits, at most col->n: some more than k
+ *   scratch       dptk_draw_scratch(capacity) words
  *   item          out: k items
  *
  * Equivalent: v = score/scale - log(-log(1 - U)); order = argsort(-v)[:k]
- * Words: one for each item in order.
- * Returns DPTK_UNDECIDED if an order cannot be certified in doubles.
- * Cost: 5 to 8 ns for each item with vectors. */
-int dptk_draw(dptk_rng *rng, size_t n, size_t k, double scale, double error_factor,
-              int64_t *scratch, int64_t *item);
+ * Words: one for each four items in order, whose U begin with 16 bits of it, from the lowest up.
+ * Then one for each candidate in order, of which the upper 48 bits are the next of its U; and if
+ * the floor falls, for those that become candidates. Who does, by these first bits:
+ * dptopk/reference/draw.py.
+ * Returns DPTK_UNDECIDED if an order cannot be certified in doubles, DPTK_SCRATCH if there are more
+ * candidates than the capacity: never if it is col->n.
+ * Cost: 1 to 2 ns for each item with vectors, some 40 ns for each candidate. */
+size_t dptk_draw_scratch(size_t capacity);
+int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
+              double scale, double error_factor, size_t capacity, int64_t *scratch,
+              int64_t *item);
 
 /* ---- paths.c: lattice paths under a staircase ---------------------------- */
 

@@ -1,8 +1,12 @@
-/* draw.c - the largest noisy scores of a few thousand: all noise is drawn, then the best taken.
+/* draw.c - the largest noisy scores when all noise is drawn: a little of each, the rest of few.
  *
- * Gumbel noise only. For all items a bound of the noise that costs a few operations; the noise
- * itself for those whose bound is among the largest. All of it is made of +, -, * and / alone, so
- * that the compiler's vectors do many at once and every SIMD level rounds alike. */
+ * Gumbel noise only. The first 16 bits of each item's U bound its noise by a few operations. An
+ * item whose value may be above a floor is a candidate: it gets the further bits of its U, and a
+ * value. The floor is estimated so that some more than k are; if it is too high it falls, and
+ * candidates stay what they are. So the floor changes the cost, never the law.
+ *
+ * Who is a candidate depends on doubles, computed by +, -, * and / alone: so every SIMD level and
+ * machine rounds alike, as does the reference, and the compiler's vectors do many at once. */
 #include "cut_impl.h"
 #include "float_state.h"
 #include "score.h"
@@ -88,56 +92,99 @@ static double value_error(double value, uint64_t distance)
     return noise_error(distance) + 0x1p-49 * (fabs(value) + MOST_NOISE);
 }
 
-/* What the noise is at most, but for a share of BOUND_ERROR, as long as 1 - V is no nearer to 0
- * than EDGE.
- *
- * With u the middle of U, -ln(1 - u) >= a, four terms of its series; and with a = 2^e (1 + m),
- * log2 a >= e + m + m (1 - m)(1 - 1/(2 ln 2)), since (log2(1 + m) - m)/(m (1 - m)) falls from
- * m = 0 to 1, where it is 1 - 1/(2 ln 2) > 0.278. U may be less than u by 2^-11 of it. Where it is
- * below a half, the bound is too high by 0.02 at most. */
-#define BOUND_ERROR 0x1p-10
-static inline double noise_bound(uint64_t word)
+/* ---- the first bits --------------------------------------------------------- */
+
+/* Of a U in [r, r + 1) 2^-16, noise <= -ln U <= -ln (r 2^-16). ln is bounded from below by the
+ * chords of log2, which the bits of a float are: log2 r >= steps(r) 2^-23 - 127. So in units of
+ * ln 2 2^-23 a noise is at most BASE - steps(r), if r > 0. An item with r = 0 may have any noise. */
+enum { LEADS = 4, BASE = 143 << 23 }; /* first bits a word; 127 + 16 */
+#define UNITS 0x1.71547652b82fep+23   /* in 1: 2^23 / ln 2 */
+
+static inline int32_t steps(uint16_t r)
 {
-    const double LN_2 = 0.6931471805599453;
-    const double u = middle_of(word >> 12);
-    const double a = u * (1.0 + u * (0.5 + u * (0.33333333333333331 + u * 0.25)));
-    const double steps = from_bits(UINT64_C(0x433) << 52 | bits_of(a) >> 12) - 0x1p52;
-    const double f = from_bits((bits_of(a) & (UINT64_MAX >> 12)) | UINT64_C(0x3FF) << 52);
-    return 1023.0 * LN_2 - LN_2 * (0x1p-40 * steps + 0.278 * ((f - 1.0) * (2.0 - f)));
+    const float x = (float)(int32_t)r;
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
 }
 
-/* ---- all at once ----------------------------------------------------------- */
+/* From the lowest bits of the first word up. */
+static inline uint16_t lead_of(const uint64_t *word, size_t i)
+{
+    return (uint16_t)(word[i / LEADS] >> 16 * (i % LEADS));
+}
 
-/* Drops are scores less the largest one, of integers up to 2^52 and of doubles. Bounds are those
- * of values, drop times a factor and noise. */
-#define LOOPS(target, level)                                                                       \
-    target static void range_##level(const int64_t *key, size_t n, int64_t *least, int64_t *most)  \
+/* Those of n items from a multiple of LEADS on: as they stand where low bytes come first. */
+static void leads_of(const uint64_t *word, size_t first, size_t n, uint16_t *r)
+{
+    const uint16_t one = 1;
+    uint8_t low;
+    memcpy(&low, &one, 1);
+    if (low)
+        memcpy(r, word + first / LEADS, n * sizeof *r);
+    else
+        for (size_t i = 0; i < n; i++) r[i] = lead_of(word, first + i);
+}
+
+/* Not negative: the item is a candidate. A drop is in those units, and the floor leaves BASE
+ * out. Clipping makes no difference for r > 0, as 0 < steps(r) < MOST; and with r = 0 any item
+ * is one. */
+static inline int32_t margin_of(double drop, double floor, uint16_t r)
+{
+    const double MOST = 0x1p31 - 0x1p8;
+    double room = drop - floor;
+    room = room > 0.0 ? room : 0.0;
+    room = room < MOST ? room : MOST;
+    return (int32_t)room - steps(r);
+}
+
+/* What a score that is no larger than another is less than that: by keys, of integers 2^52 apart
+ * at most and of any; by their bits, of doubles. */
+static inline double drop_narrow(int64_t key, int64_t most)
+{
+    return 0x1p52 - from_bits(UINT64_C(0x433) << 52 | ((uint64_t)most - (uint64_t)key));
+}
+
+static inline double drop_wide(int64_t key, int64_t most)
+{
+    return -(double)((uint64_t)most - (uint64_t)key);
+}
+
+static inline double drop_real(int64_t bits, int64_t most)
+{
+    return from_bits((uint64_t)bits) - from_bits((uint64_t)most);
+}
+
+/* ---- all at once ------------------------------------------------------------ */
+
+#define MARGINS(target, level, kind)                                                               \
+    target static void margins_##kind##_##level(const int64_t *restrict score,                     \
+                                                const uint16_t *restrict r, size_t n,              \
+                                                int64_t most, double factor, double floor,         \
+                                                int32_t *restrict margin)                          \
     {                                                                                              \
-        int64_t low = key[0], high = key[0];                                                       \
-        for (size_t i = 1; i < n; i++) {                                                           \
-            low = key[i] < low ? key[i] : low;                                                     \
-            high = key[i] > high ? key[i] : high;                                                  \
+        for (size_t i = 0; i < n; i++)                                                             \
+            margin[i] = margin_of(drop_##kind(score[i], most) * factor, floor, r[i]);              \
+    }
+#define RANGE(target, level, kind, key_of)                                                         \
+    target static void range_##kind##_##level(const int64_t *score, size_t n, int64_t *least,      \
+                                              int64_t *most)                                       \
+    {                                                                                              \
+        int64_t low = INT64_MAX, high = INT64_MIN;                                                 \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const int64_t key = key_of;                                                            \
+            low = key < low ? key : low;                                                           \
+            high = key > high ? key : high;                                                        \
         }                                                                                          \
         *least = low;                                                                              \
         *most = high;                                                                              \
-    }                                                                                              \
-    target static void drop_##level(const int64_t *restrict key, size_t n, int64_t most,           \
-                                    double *restrict drop)                                         \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++)                                                             \
-            drop[i] =                                                                              \
-                0x1p52 - from_bits(UINT64_C(0x433) << 52 | ((uint64_t)most - (uint64_t)key[i]));   \
-    }                                                                                              \
-    target static void drop_real_##level(const int64_t *restrict key, size_t n, int64_t most,      \
-                                         double *restrict drop)                                    \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++) drop[i] = key_double(key[i]) - key_double(most);            \
-    }                                                                                              \
-    target static void bounds_##level(const uint64_t *restrict word, const double *restrict drop,  \
-                                      size_t n, double factor, double *restrict bound)             \
-    {                                                                                              \
-        for (size_t i = 0; i < n; i++) bound[i] = drop[i] * factor + noise_bound(word[i]);         \
-    }                                                                                              \
+    }
+#define LOOPS(target, level)                                                                       \
+    RANGE(target, level, whole, score[i])                                                          \
+    RANGE(target, level, real, score[i] ^ (int64_t)((uint64_t)(score[i] >> 63) >> 1))              \
+    MARGINS(target, level, narrow)                                                                 \
+    MARGINS(target, level, wide)                                                                   \
+    MARGINS(target, level, real)                                                                   \
     target static void values_##level(const uint64_t *restrict word, const double *restrict drop,  \
                                       size_t n, double factor, double *restrict value)             \
     {                                                                                              \
@@ -145,18 +192,18 @@ static inline double noise_bound(uint64_t word)
             value[i] = drop[i] * factor - ln(-ln(middle_of(top_of(word[i]))));                     \
     }
 
+enum { NARROW, WIDE, REAL };
 typedef struct loops {
-    void (*range)(const int64_t *key, size_t n, int64_t *least, int64_t *most);
-    void (*drop)(const int64_t *key, size_t n, int64_t most, double *drop);
-    void (*drop_real)(const int64_t *key, size_t n, int64_t most, double *drop);
-    void (*bounds)(const uint64_t *word, const double *drop, size_t n, double factor,
-                   double *bound);
+    void (*range[2])(const int64_t *score, size_t n, int64_t *least, int64_t *most);
+    void (*margins[3])(const int64_t *score, const uint16_t *r, size_t n, int64_t most,
+                       double factor, double floor, int32_t *margin);
     void (*values)(const uint64_t *word, const double *drop, size_t n, double factor,
                    double *value);
 } loops;
 #define THESE(level)                                                                               \
     {                                                                                              \
-        range_##level, drop_##level, drop_real_##level, bounds_##level, values_##level             \
+        {range_whole_##level, range_real_##level},                                                 \
+            {margins_narrow_##level, margins_wide_##level, margins_real_##level}, values_##level                                                                         \
     }
 
 LOOPS(, portable)
@@ -176,197 +223,301 @@ static const loops by_level[] = {
 #endif
 };
 
-/* Drops and bounds (before them, keys); then of up to n candidates their indices, keys, words,
- * drops and values, and two arrays more to sort them. */
-enum { ARRAYS = 7 };
+/* ---- the scores ------------------------------------------------------------- */
 
-static size_t room_for(size_t n) { return n + DPTK_BLOCK + 1; }
-
-size_t dptk_draw_scratch(size_t n) { return 2 * n + ARRAYS * room_for(n); }
+enum { CHUNK = DPTK_CHUNK / 2 }; /* items at a time: all that is known of them stays in the L1 */
 
 /* More scales than these from the first score to the last, or differences past these powers of
  * two: the errors could be too wide, or the numbers past the range of doubles. */
-static const double DEEP = 0x1p40, TOO_FAR = 0x1p500;
+static const double DEEP = 0x1p40, VAST = 0x1p500;
 
-static int prepare(const dptk_column *col, double scale, int64_t *scratch)
+/* Keys of the items [first, first + n) of integers, and of others their bits as doubles: where
+ * they stand, if they are what stands there. */
+static const int64_t *scores_of(const dptk_column *col, size_t first, size_t n, int64_t *buffer)
 {
-    const loops *const run = &by_level[dptk_simd_get()];
-    const int real = col->type >= DPTK_F32;
-    const size_t n = col->n;
-    double *const drop = (double *)scratch, span;
-    int64_t *const key = scratch + n, least, most;
-    if (dptk_keys(col, 0, n, key) == DPTK_NAN) return DPTK_NAN;
-    run->range(key, n, &least, &most);
-    if (real && (most >= DPTK_DOUBLE_INF || least <= ~DPTK_DOUBLE_INF)) return DPTK_NAN;
-    span = real ? key_double(most) - key_double(least) : (double)((uint64_t)most - (uint64_t)least);
-    if (!(scale > 1.0 / TOO_FAR && scale < TOO_FAR && span < TOO_FAR && span / scale < DEEP))
-        return DPTK_UNDECIDED;
-    if (real)
-        run->drop_real(key, n, most, drop);
-    else if (span < 0x1p51)
-        run->drop(key, n, most, drop);
-    else
-        for (size_t i = 0; i < n; i++) drop[i] = -(double)((uint64_t)most - (uint64_t)key[i]);
-    return DPTK_OK;
+    const char *const at = col->data + (ptrdiff_t)first * col->stride;
+    const int plain = col->type == DPTK_I64 || col->type == DPTK_F64;
+    if (plain && col->stride == sizeof *buffer && (uintptr_t)at % sizeof *buffer == 0)
+        return (const int64_t *)(const void *)at;
+    if (col->type == DPTK_F32 && col->stride == sizeof(float)) { /* the compiler has vectors */
+        for (size_t i = 0; i < n; i++) {
+            DPTK_SCORE(float, x, at + i * sizeof x);
+            buffer[i] = (int64_t)bits_of((double)x);
+        }
+    } else if (col->type == DPTK_F32) {
+        for (size_t i = 0; i < n; i++) {
+            DPTK_SCORE(float, x, at + (ptrdiff_t)i * col->stride);
+            buffer[i] = (int64_t)bits_of((double)x);
+        }
+    } else if (col->type == DPTK_F64) {
+        for (size_t i = 0; i < n; i++) {
+            DPTK_SCORE(int64_t, bits, at + (ptrdiff_t)i * col->stride);
+            buffer[i] = bits;
+        }
+    } else {
+        dptk_keys(col, first, n, buffer);
+    }
+    return buffer;
 }
 
-int dptk_draw_prepare(const dptk_column *col, double scale, int64_t *scratch)
+static int prepare(const dptk_column *col, double scale, dptk_span *span)
+{
+    const loops *const run = &by_level[dptk_simd_get()];
+    int64_t buffer[CHUNK], least, most;
+    const int real = col->type >= DPTK_F32;
+    double width;
+    span->least = INT64_MAX;
+    span->most = INT64_MIN;
+    for (size_t i = 0; i < col->n; i += CHUNK) {
+        const size_t n = col->n - i < CHUNK ? col->n - i : CHUNK;
+        const int64_t *const score = scores_of(col, i, n, buffer);
+        run->range[real](score, n, &least, &most);
+        span->least = least < span->least ? least : span->least;
+        span->most = most > span->most ? most : span->most;
+    }
+    least = span->least;
+    most = span->most;
+    if (real && (most >= DPTK_DOUBLE_INF || least <= ~DPTK_DOUBLE_INF)) return DPTK_NAN;
+    width = real ? key_double(most) - key_double(least) : (double)((uint64_t)most - (uint64_t)least);
+    return scale > 1.0 / VAST && scale < VAST && width < VAST && width / scale < DEEP
+             ? DPTK_OK
+             : DPTK_UNDECIDED;
+}
+
+int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
 {
     const uint64_t state = dptk_float_begin();
-    const int status = prepare(col, scale, scratch);
+    const int status = prepare(col, scale, span);
     dptk_float_end(state);
     return status;
 }
 
-/* Items whose values are computed. */
-typedef struct candidates {
-    int64_t *index, *key, *to_index, *to_key;
-    uint64_t *word;
-    double *drop, *value;
-    size_t n;
-    uint64_t distance; /* of their words, the least */
-} candidates;
+/* ---- the candidates --------------------------------------------------------- */
 
-static candidates none(int64_t *scratch, size_t n)
+/* Items whose values are computed, and what they are computed from. */
+typedef struct draws {
+    const dptk_column *col;
+    const uint64_t *word; /* the first bits */
+    int64_t most;
+    int kind; /* of drops */
+    double factor;
+    int64_t *index, *key, *place, *to_key, *to_place; /* the latter four to filter and sort */
+    uint64_t *further; /* the first 64 bits of U */
+    double *drop, *value;
+    size_t n, capacity;
+    uint64_t distance; /* of their words, the least */
+} draws;
+
+enum { ARRAYS = 8 };
+
+static size_t room_for(size_t n) { return n + DPTK_BLOCK + CHUNK + 1; }
+
+size_t dptk_draw_scratch(size_t capacity) { return ARRAYS * room_for(capacity); }
+
+static draws none(const dptk_column *col, const dptk_span *span, double scale, size_t capacity,
+                  int64_t *scratch)
 {
-    const size_t room = room_for(n);
-    return (candidates){.index = scratch,
-                        .key = scratch + room,
-                        .to_index = scratch + 2 * room,
-                        .to_key = scratch + 3 * room,
-                        .word = (uint64_t *)(scratch + 4 * room),
-                        .drop = (double *)(scratch + 5 * room),
-                        .value = (double *)(scratch + 6 * room)};
+    const size_t room = room_for(capacity);
+    const int real = col->type >= DPTK_F32;
+    const uint64_t width = (uint64_t)span->most - (uint64_t)span->least;
+    return (draws){.col = col,
+                   .most = real ? (int64_t)bits_of(key_double(span->most)) : span->most,
+                   .kind = real ? REAL : width < UINT64_C(1) << 51 ? NARROW : WIDE,
+                   .factor = UNITS / scale,
+                   .index = scratch,
+                   .key = scratch + room,
+                   .place = scratch + 2 * room,
+                   .to_key = scratch + 3 * room,
+                   .to_place = scratch + 4 * room,
+                   .further = (uint64_t *)(scratch + 5 * room),
+                   .drop = (double *)(scratch + 6 * room),
+                   .value = (double *)(scratch + 7 * room),
+                   .capacity = capacity,
+                   .distance = UINT64_MAX};
 }
 
-/* About the rank-th of 64 in the order of bounds, from some of them. */
-static double floor_at(const double *bound, size_t n, size_t rank)
+static double drop_of(const draws *d, int64_t score)
 {
-    enum { SAMPLE = DPTK_FEW, MORE = 4, LARGE = 2048 };
-    const size_t times = n < LARGE ? 1 : MORE, step = (n + times * SAMPLE - 1) / (times * SAMPLE);
-    double sum = 0.0;
-    for (size_t j = 0; j < times; j++) {
-        int64_t sample[SAMPLE] = {0};
-        size_t size = 0;
-        for (size_t at = j * step; at < n; at += times * step) sample[size++] = f64_key(bound[at]);
-        sum += key_double(dptk_select_few(sample, size, (rank * size + SAMPLE - 1) / SAMPLE));
+    return d->kind == REAL ? drop_real(score, d->most) : drop_wide(score, d->most);
+}
+
+/* A floor above which some more than a share of all bounds lie: the median of some maxima of
+ * equally many, as no more than DPTK_FEW are quick to put in order; or the fitting rank of them,
+ * where maxima for the median would be of too many, or of less than one. */
+static double floor_at(const draws *d, double share)
+{
+    enum { TIMES = 2, LARGE = 2048, PART = 16, MOST = 64, MORE = 3 };
+    const size_t n = d->col->n, times = n < LARGE ? 1 : TIMES;
+    const size_t part = n / (PART * times * DPTK_FEW), limit = part < MOST ? part : MOST;
+    const size_t wanted = (size_t)(0.69 / share);
+    const size_t many = wanted < 1 || limit < 1 ? 1 : wanted < limit ? wanted : limit;
+    double below = 1.0, sum = 0.0;
+    size_t rank, j = 0;
+    int64_t buffer;
+    for (size_t i = 0; i < many; i++) below *= 1.0 - share;
+    rank = MORE + (size_t)(DPTK_FEW * (1.0 - below));
+    for (size_t time = 0; time < times; time++) {
+        int64_t largest[DPTK_FEW];
+        for (size_t i = 0; i < DPTK_FEW; i++) {
+            double best = -INFINITY;
+            for (const size_t end = j + many; j < end; j++) {
+                /* Places as even as they can be, for any number of them. */
+                const size_t at = (size_t)((j * UINT64_C(0x9E3779B9) & UINT32_MAX) * n >> 32);
+                const double bound = drop_of(d, *scores_of(d->col, at, 1, &buffer)) * d->factor
+                                   - (double)steps(lead_of(d->word, at));
+                best = bound > best ? bound : best;
+            }
+            largest[i] = f64_key(best);
+        }
+        sum += key_double(dptk_select_few(largest, DPTK_FEW, rank));
     }
     return sum / (double)times;
 }
 
-/* Those with bounds from a floor on; or all, if it is -INFINITY. */
-static void choose(candidates *c, const double *bound, double floor, const uint64_t *word,
-                   const double *drop, size_t n)
+/* Add those that are above a floor and were not above the one before. */
+static int choose(draws *d, double floor, double before)
 {
-    dptk_filter_fn *const filter = dptk_filter(DPTK_F64, 0);
-    dptk_hits hits = {.keys = c->key, .index = c->index};
-    if (floor > -INFINITY) {
+    const loops *const run = &by_level[dptk_simd_get()];
+    dptk_filter_fn *const filter = dptk_filter(DPTK_I32, 0);
+    const int again = before < INFINITY;
+    int64_t buffer[CHUNK];
+    uint16_t r[CHUNK];
+    int32_t margin[CHUNK];
+    for (size_t first = 0; first < d->col->n; first += CHUNK) {
+        const size_t n = d->col->n - first < CHUNK ? d->col->n - first : CHUNK;
+        const size_t held = d->n;
+        dptk_hits hits = {.keys = d->key, .index = d->index + held};
+        const int64_t *const score = scores_of(d->col, first, n, buffer);
+        leads_of(d->word, first, n, r);
+        run->margins[d->kind](score, r, n, d->most, d->factor, floor, margin);
         for (size_t i = 0, read = 1; i < n && read > 0; i += read)
-            read = filter((const char *)(bound + i), n - i, i, f64_key(floor), n + 1, &hits);
-    } else {
-        for (; hits.held < n; hits.held++) c->index[hits.held] = (int64_t)hits.held;
+            read = filter((const char *)(margin + i), n - i, i, 0, CHUNK + 1, &hits);
+        for (size_t i = 0; i < hits.held; i++) {
+            const size_t at = (size_t)d->index[held + i];
+            const double drop = drop_of(d, score[at]);
+            if (again && margin_of(drop * d->factor, before, r[at]) >= 0) continue;
+            d->index[d->n] = (int64_t)(first + at);
+            d->further[d->n] = (uint64_t)r[at] << 48;
+            d->drop[d->n] = drop;
+            d->n++;
+        }
+        if (d->n > d->capacity) return DPTK_SCRATCH;
     }
-    c->n = hits.held;
-    c->distance = UINT64_MAX;
-    for (size_t i = 0; i < c->n; i++) {
-        const size_t at = (size_t)c->index[i];
-        const uint64_t distance = distance_of(top_of(word[at]));
-        c->distance = distance < c->distance ? distance : c->distance;
-        c->word[i] = word[at];
-        c->drop[i] = drop[at];
-    }
+    return DPTK_OK;
 }
 
-/* Their order by value: to_index says which comes where. Keys are those of values less an
- * origin, which is no more than SPREAD below the largest: from 1 on they are spread well. Rounding
- * hides which is the larger of two that are within 2^-50 of the value and the origin. */
-static const double SPREAD = 1024.0;
-
-static void order(candidates *c)
+/* Give those from `first` on the further bits of their U, and all a value. */
+static int evaluate(draws *d, size_t first, dptk_rng *rng, double scale)
 {
-    double least = c->value[0], most = c->value[0], origin;
-    for (size_t i = 1; i < c->n; i++) {
-        least = c->value[i] < least ? c->value[i] : least;
-        most = c->value[i] > most ? c->value[i] : most;
+    while ((size_t)(rng->end - rng->next) < d->n - first) {
+        const int status = rng->refill(rng);
+        if (status != DPTK_OK) return status;
     }
-    origin = (least > most - SPREAD ? least : most - SPREAD) - 1.0;
-    for (size_t i = 0; i < c->n; i++) {
-        c->key[i] = f64_key(c->value[i] - origin);
-        c->to_key[i] = (int64_t)i;
+    for (size_t i = first; i < d->n; i++) {
+        uint64_t distance;
+        d->further[i] |= *rng->next++ >> 16;
+        distance = distance_of(top_of(d->further[i]));
+        d->distance = distance < d->distance ? distance : d->distance;
     }
-    dptk_sort_pairs(c->key, c->to_key, c->n, (int64_t *)c->drop, c->to_index);
+    by_level[dptk_simd_get()].values(d->further, d->drop, d->n, 1.0 / scale, d->value);
+    return DPTK_OK;
+}
+
+/* Their order by value: to_place says which comes where. Keys are those of values less an
+ * origin, which is no more than DEPTH below the largest: from 1 on they are spread well. Rounding
+ * hides which is the larger of two that are within 2^-50 of the value and the origin. */
+static const double DEPTH = 1024.0;
+
+static void order(draws *d)
+{
+    double least = d->value[0], most = d->value[0], origin;
+    for (size_t i = 1; i < d->n; i++) {
+        least = d->value[i] < least ? d->value[i] : least;
+        most = d->value[i] > most ? d->value[i] : most;
+    }
+    origin = (least > most - DEPTH ? least : most - DEPTH) - 1.0;
+    for (size_t i = 0; i < d->n; i++) {
+        d->key[i] = f64_key(d->value[i] - origin);
+        d->place[i] = (int64_t)i;
+    }
+    dptk_sort_pairs(d->key, d->place, d->n, d->to_key, d->to_place);
+}
+
+static double error_of(const draws *d, size_t at)
+{
+    return value_error(d->value[at], distance_of(top_of(d->further[at])));
 }
 
 /* Whether the first k are certainly in order, and above all others of the candidates: the next
  * is the largest of these, but for what is hidden, and no worse known than the worst of all.
- * *low: what the k-th is at least. The largest value of all is above -4, as its drop is 0. */
-static int in_order(const candidates *c, size_t k, double error_factor, double *low)
+ * Most lie further apart than the worst is known. *low, *high: bounds of the k-th. */
+static int in_order(const draws *d, size_t k, double error_factor, double *low, double *high)
 {
-    *low = INFINITY;
-    for (size_t i = 0; i < k; i++) {
-        const size_t at = (size_t)c->to_index[i];
-        const double value = c->value[at];
-        const double error = error_factor * value_error(value, distance_of(top_of(c->word[at])));
-        if (!(value + error < *low)) return 0;
-        *low = value - error;
+    const int64_t *const at = d->to_place;
+    const double first = d->value[at[0]], last = d->value[at[k < d->n ? k : k - 1]];
+    const double hidden = 0x1p-49 * (fabs(first) + fabs(last) + DEPTH + MOST_NOISE);
+    const double worst = value_error(fabs(first) + fabs(last), d->distance);
+    const double apart = 2.0 * error_factor * worst + hidden;
+    for (size_t i = 1; i < k; i++) {
+        const double above = d->value[at[i - 1]], below = d->value[at[i]];
+        if (above - below > apart) continue;
+        if (!(above - error_factor * error_of(d, (size_t)at[i - 1])
+              > below + error_factor * error_of(d, (size_t)at[i])))
+            return 0;
     }
-    if (k < c->n) {
-        double value = c->value[c->to_index[k]];
-        value += 0x1p-50 * (fabs(value) + SPREAD + MOST_NOISE);
-        if (!(value + error_factor * value_error(value, c->distance) < *low)) return 0;
-    }
-    return 1;
+    *low = d->value[at[k - 1]] - error_factor * error_of(d, (size_t)at[k - 1]);
+    *high = d->value[at[k - 1]] + error_factor * error_of(d, (size_t)at[k - 1]);
+    return k == d->n || last + (error_factor * worst + hidden) < *low;
 }
 
-/* How far a value may be above a bound that was rounded. */
-static double bound_error(double bound)
+/* What no value that is not above a floor exceeds. Roundings of the drop, the floor and the
+ * difference are below 2^-50 of drop and floor; a drop below 4 floors and BASE is no matter. */
+static double most_below(double floor)
 {
-    return BOUND_ERROR + 0x1p-49 * (fabs(bound) + MOST_NOISE);
+    const double most = (floor + BASE) / UNITS;
+    return most + (0x1p-20 + 0x1p-46 * fabs(most));
 }
 
-static int draw(dptk_rng *rng, size_t n, size_t k, double scale, double error_factor,
-                int64_t *scratch, int64_t *item)
+static int draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
+                double scale, double error_factor, size_t capacity, int64_t *scratch,
+                int64_t *item)
 {
-    const loops *const run = &by_level[dptk_simd_get()];
-    const double *const drop = (const double *)scratch, factor = 1.0 / scale;
-    double *const bound = (double *)(scratch + n);
-    candidates c = none(scratch + 2 * n, n);
-    const uint64_t *word;
-    uint64_t least = UINT64_MAX;
-    /* Some more than k of them, for what bounds are too high; of 64. */
-    size_t rank = 2 + 64 * (k + k / 8 + 8) / n;
-    while ((size_t)(rng->end - rng->next) < n) {
+    const size_t words = (col->n + LEADS - 1) / LEADS;
+    draws d = none(col, span, scale, capacity, scratch);
+    /* Some more than k, for what bounds are too high and floors off. */
+    double share = (double)(k + k / 5 + 8) / (double)col->n, low, high, before = INFINITY;
+    while ((size_t)(rng->end - rng->next) < words) {
         const int status = rng->refill(rng);
         if (status != DPTK_OK) return status;
     }
-    word = rng->next;
-    rng->next += n;
-    run->bounds(word, drop, n, factor, bound);
-    for (double low = -INFINITY, floor = 0.0; floor > -INFINITY; rank *= 2) {
-        const int known = low > -INFINITY; /* k values are that high */
-        if (known)
-            floor = low - 2.0 * error_factor * bound_error(low);
-        else
-            floor = n <= DPTK_FEW || rank >= 48 ? -INFINITY : floor_at(bound, n, rank);
-        choose(&c, bound, floor, word, drop, n);
-        if (c.n < k && !known) continue;
-        if (c.n < k) return DPTK_UNDECIDED;
-        run->values(c.word, c.drop, c.n, factor, c.value);
-        order(&c);
-        if (!in_order(&c, k, error_factor, &low)) return DPTK_UNDECIDED;
-        if (low > floor + error_factor * bound_error(floor)) break;
-        if (known) return DPTK_UNDECIDED;
+    d.word = rng->next;
+    rng->next += words;
+    for (;; share *= 2.0) {
+        const double floor =
+            col->n <= DPTK_FEW || share > 0.5 ? -INFINITY : floor_at(&d, share);
+        const size_t first = d.n;
+        int status;
+        if (!(floor < before)) continue;
+        status = choose(&d, floor, before);
+        if (status == DPTK_OK) status = evaluate(&d, first, rng, scale);
+        if (status != DPTK_OK) return status;
+        before = floor;
+        if (d.n < k) continue;
+        order(&d);
+        if (!in_order(&d, k, error_factor, &low, &high)) return DPTK_UNDECIDED;
+        if (floor == -INFINITY || low > most_below(floor)) break;
+        if (!(high < most_below(floor))) return DPTK_UNDECIDED;
     }
-    for (size_t i = 0; i < k; i++) item[i] = c.index[c.to_index[i]];
-    for (size_t i = 0; i < n; i++) least = word[i] < least ? word[i] : least;
-    return least >> 12 < EDGE ? DPTK_UNDECIDED : DPTK_OK; /* all bounds hold */
+    for (size_t i = 0; i < k; i++) item[i] = d.index[d.to_place[i]];
+    return DPTK_OK;
 }
 
-int dptk_draw(dptk_rng *rng, size_t n, size_t k, double scale, double error_factor,
-              int64_t *scratch, int64_t *item)
+int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
+              double scale, double error_factor, size_t capacity, int64_t *scratch,
+              int64_t *item)
 {
     const uint64_t state = dptk_float_begin();
-    const int status = draw(rng, n, k, scale, error_factor, scratch, item);
+    const int status = draw(rng, col, span, k, scale, error_factor, capacity, scratch, item);
     dptk_float_end(state);
     return status;
 }

@@ -135,10 +135,13 @@ cdef extern from "dptk.h" nogil:
                          int64_t *left, int64_t *item)
 
     # ---- draw.c
-    size_t dptk_draw_scratch(size_t n)
-    int dptk_draw_prepare(const dptk_column *col, double scale, int64_t *scratch)
-    int dptk_draw(dptk_rng *rng, size_t n, size_t k, double scale, double error_factor,
-                  int64_t *scratch, int64_t *item)
+    ctypedef struct dptk_span:
+        pass
+    int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
+    size_t dptk_draw_scratch(size_t capacity)
+    int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
+                  double scale, double error_factor, size_t capacity, int64_t *scratch,
+                  int64_t *item)
 
     # ---- paths.c
     ctypedef struct dptk_wide:

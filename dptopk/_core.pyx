@@ -1253,6 +1253,11 @@ cdef enum:
     KEEP_GIL_SCORES = 4096
 
 
+cdef size_t candidates(size_t n, size_t k):
+    # More than there ever are, but of scores made to deceive.
+    return min(n, 2 * k + n // 16 + 4096)
+
+
 def draw(Source source, scores, Py_ssize_t k, double scale):
     """The k items that dptk_draw picks; None if undecided.
 
@@ -1260,9 +1265,11 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
     """
     cdef Py_buffer view
     cdef dptk_column column
+    cdef dptk_span span
     cdef int64_t *scratch = NULL
     cdef Py_buffer item
     cdef double factor = error_factor
+    cdef size_t capacity
     cdef int status
     cdef bint keep_gil
     memset(&item, 0, sizeof(Py_buffer))
@@ -1272,24 +1279,31 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
             raise ValueError("there are too few scores, or halves")
         items = np.empty(k, dtype=np.int64)
         output_of(items, &item)
-        scratch = scratch_words(dptk_draw_scratch(column.n))
         keep_gil = column.n < KEEP_GIL_SCORES
         if keep_gil:
-            status = dptk_draw_prepare(&column, scale, scratch)
+            status = dptk_draw_prepare(&column, scale, &span)
         else:
             with nogil:
-                status = dptk_draw_prepare(&column, scale, scratch)
+                status = dptk_draw_prepare(&column, scale, &span)
         if status != DPTK_OK:
             return False
+        capacity = candidates(column.n, k)
+        scratch = scratch_words(dptk_draw_scratch(capacity))
         while True:
             if keep_gil:
-                status = dptk_draw(source.rng, column.n, k, scale, factor, scratch,
-                                   <int64_t *>item.buf)
+                status = dptk_draw(source.rng, &column, &span, k, scale, factor, capacity,
+                                   scratch, <int64_t *>item.buf)
             else:
                 with nogil:
-                    status = dptk_draw(source.rng, column.n, k, scale, factor, scratch,
-                                   <int64_t *>item.buf)
-            if not again(source, status):
+                    status = dptk_draw(source.rng, &column, &span, k, scale, factor, capacity,
+                                       scratch, <int64_t *>item.buf)
+            if status == DPTK_SCRATCH:
+                source.rewind()
+                free(scratch)
+                scratch = NULL
+                capacity = column.n
+                scratch = scratch_words(dptk_draw_scratch(capacity))
+            elif not again(source, status):
                 break
     finally:
         free(scratch)
@@ -1309,6 +1323,7 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
     """
     cdef Py_buffer view
     cdef dptk_column column
+    cdef dptk_span span
     cdef int64_t *scratch = NULL
     cdef dptk_buffer *buffer = NULL
     cdef double factor = error_factor
@@ -1339,10 +1354,10 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
                     if column.n > most:
                         break
                     if k > 0:
-                        status = dptk_draw_prepare(&column, scale, scratch)
+                        status = dptk_draw_prepare(&column, scale, &span)
                         if status == DPTK_OK:
-                            status = dptk_draw(source.rng, column.n, k, scale, factor, scratch,
-                                               &item[place[done]])
+                            status = dptk_draw(source.rng, &column, &span, k, scale, factor,
+                                               column.n, scratch, &item[place[done]])
                         if status != DPTK_OK:
                             source.rng.next = source.rng.first
                             break

@@ -1,5 +1,6 @@
 """All noise drawn at once: against its exact twin on the same tape, its law, one row and many."""
 
+import itertools
 import math
 import sys
 
@@ -10,7 +11,7 @@ import dptopk as dp
 from dptopk import SeededRng, _core
 from dptopk.errors import TapeEndError
 from dptopk.mechanisms._select import Tail, head_of_scores, select
-from dptopk.reference.draw import draw
+from dptopk.reference.draw import UNITS, draw, floors, is_above
 from dptopk.reference.noise import sequence_law
 from dptopk.reference.race import Tape
 from dptopk.rng import TapeRng
@@ -30,10 +31,15 @@ def words(seed, n):
     return tape
 
 
+def tape_size(n):
+    """Return how many words are enough for n scores: all may be candidates."""
+    return -(-n // 4) + n
+
+
 def random_case(seed):
-    """Scores of every type and shape, with ties, and far apart."""
+    """Scores of every type and shape, with ties, and far apart; most are few."""
     rng = np.random.default_rng([seed, 1])
-    n = int(rng.integers(1, 150))
+    n = int(rng.integers(1, 150 if seed % 6 else 4500))
     scores = rng.integers(0, int(rng.choice([1, 3, 50, 10**6, 2**60])), size=n)
     kind = seed % 5
     if kind == 1:
@@ -44,7 +50,8 @@ def random_case(seed):
         scores = (scores % 100).astype(np.int8)[::-1]
     elif kind == 4:
         scores = scores.astype(np.float32)
-    return scores, {"k": int(rng.integers(1, n + 1)), "scale": float(rng.choice([0.5, 7.3, 1e4]))}
+    k = int(rng.integers(1, 1 + n if n < 150 else 30))
+    return scores, {"k": k, "scale": float(rng.choice([0.5, 7.3, 1e4]))}
 
 
 def reference(scores, tape, **case):
@@ -67,7 +74,7 @@ def test_kernel_equals_reference_on_the_same_tape(levels):
     cases = []
     for seed in range(120):
         scores, case = random_case(seed)
-        tape = words(seed, scores.size)
+        tape = words(seed, tape_size(scores.size))
         if kernel(scores, tape, **case) is not False:
             cases.append((scores, tape, case, reference(scores, tape, **case)))
     assert len(cases) > 80
@@ -85,18 +92,31 @@ def test_kernel_equals_reference_on_the_same_tape(levels):
     assert min(scaled, moved) > 10
 
 
+def leads_of(tape, n):
+    """Return the first bits of n items, by another way than the kernel's and the twin's."""
+    parts = tape[: -(-n // 4), None] >> np.array([0, 16, 32, 48], np.uint64)
+    return (parts & np.uint64(0xFFFF)).ravel()[:n]
+
+
 def test_kernel_equals_plain_arithmetic_on_many_scores(levels):
-    """Of sizes that the reference is slow for: NumPy orders the same, on these tapes."""
+    """Of sizes that exact arithmetic is slow for: each item's further bits are the same, which a
+    tape of one word over and over makes them, so that NumPy knows all values."""
     cases = []
-    for seed, (n, k) in enumerate([(65, 64), (300, 5), (2000, 1), (3000, 600), (9000, 90)]):
+    for seed, (n, k) in enumerate([(65, 64), (300, 5), (2000, 1), (3000, 600), (70_000, 900)]):
         rng = np.random.default_rng(seed)
-        tape = rng.integers(0, 2**64, size=n, dtype=np.uint64)
-        noise = -np.log(-np.log1p(-(tape >> np.uint64(11)).astype(float) * 2.0**-53))
-        shapes = rng.permutation(n), rng.normal(size=n), np.zeros(n, np.uint8), np.arange(n) % 7
-        for scores in (*shapes, np.where(np.arange(n) % 3 > 0, 0, -(10**6))):
+        first = rng.integers(0, 2**64, size=-(-n // 4), dtype=np.uint64)
+        tape = np.r_[first, np.full(n, np.uint64(0xABCD << 48))]
+        u = (leads_of(first, n).astype(float) + 0xABCD / 2**16) / 2**16
+        noise = -np.log(-np.log1p(-u))
+        shapes = [rng.permutation(n), rng.normal(size=n), np.arange(n) * 0.01 % 0.7]
+        shapes += [(1e5 * rng.normal(size=n)).astype(np.float32)[::-1]]
+        for scores in (*shapes, np.where(np.arange(n) % 3 > 0, -1e6, 0.0) + rng.random(n)):
             for scale in (0.3, 1000.0):
                 values = scores / scale + noise
-                cases.append((scores, tape, k, scale, np.argsort(-values)[:k].tolist()))
+                order = np.argsort(-values, kind="stable")[: k + 1]
+                if np.diff(-values[order]).min() > 1e-9:
+                    cases.append((scores, tape, k, scale, order[:k].tolist()))
+    assert len(cases) > 30
     for _ in levels:
         for scores, tape, k, scale, right in cases:
             assert kernel(scores, tape, k=k, scale=scale) == right
@@ -109,10 +129,12 @@ def test_forced_replay_gives_the_same_picks(monkeypatch):
         k, scale = case["k"], case["scale"]
         picks = dp.noisy_topk(scores, k, scale=scale, rng=SeededRng(seed)).tolist()
         right = kernel(scores, SeededRng(seed).generator.integers(
-            0, 2**64, size=scores.size, dtype=np.uint64), **case)  # fmt: skip
+            0, 2**64, size=tape_size(scores.size), dtype=np.uint64), **case)  # fmt: skip
         assert picks == right
         monkeypatch.setattr(_core, "error_factor", 2.0**52)
-        assert scores.size == 1 or kernel(scores, words(seed, scores.size), **case) is None
+        assert (
+            scores.size == 1 or kernel(scores, words(seed, tape_size(scores.size)), **case) is None
+        )
         again = dp.noisy_topk(scores, k, scale=scale, rng=SeededRng(seed)).tolist()
         assert again == picks
         monkeypatch.setattr(_core, "error_factor", 1.0)
@@ -132,8 +154,10 @@ def test_picks_have_the_exact_law(more):
                     tuple(dp.noisy_topk(scores, 2, scale=scale, rng=rng).tolist())
                     for _ in range(draws)
                 ]
-            tapes = rng.generator.integers(0, 2**64, size=(draws, scores.size), dtype=np.uint64)
-            tapes[:, 1::2] = tapes[:, : scores.size - 1 : 2]  # a word serves two items
+            shape = draws, tape_size(scores.size)
+            tapes = rng.generator.integers(0, 2**64, size=shape, dtype=np.uint64)
+            tapes[:, 0] &= np.uint64(2**32 - 1)
+            tapes[:, 0] |= tapes[:, 0] << np.uint64(32)  # first bits serve two items
             return [
                 tuple(dp.noisy_topk(scores, 2, scale=scale, rng=TapeRng(tape)).tolist())
                 for tape in tapes
@@ -144,6 +168,46 @@ def test_picks_have_the_exact_law(more):
     assert chi_square(law, sample(3.0), draws=20_000, seed=5).passed
     assert not chi_square(law, sample(4.0), draws=20_000, seed=5).passed
     assert not chi_square(law, sample(3.0, twin=True), draws=20_000, seed=5).passed
+
+
+def test_picks_have_the_exact_law_when_the_floor_falls():
+    """As the items that it is estimated from are the largest, which are few."""
+    n, k, scale = 600, 6, 3.0
+    high = {(j * 0x9E3779B9 % 2**32) * n >> 32 for j in range(64)}
+    scores = np.array([8 if i in high else 0 for i in range(n)])
+    weight, size = (1.0, math.exp(8 / scale)), (n - len(high), len(high))
+
+    def chance(outcome):
+        left, total = list(size), 1.0
+        for group in outcome:
+            total *= weight[group] * left[group] / (weight[0] * left[0] + weight[1] * left[1])
+            left[group] -= 1
+        return total
+
+    def sample(scale):
+        def groups(draws, seed):
+            rng = SeededRng(seed)
+            for _ in range(draws):
+                picks = dp.noisy_topk(scores, k, scale=scale, rng=rng)
+                yield tuple((scores[picks] > 0).astype(int).tolist())
+
+        return lambda draws, seed: list(groups(draws, seed))
+
+    law = {each: chance(each) for each in itertools.product((0, 1), repeat=k)}
+    assert chi_square(law, sample(scale), draws=20_000, seed=7).passed
+    assert not chi_square(law, sample(1.1 * scale), draws=20_000, seed=7).passed
+    fell = 0
+    for seed in range(20):
+        tape = words(4 * seed, tape_size(n) + 1)
+        source = _core.TapeSource(tape)
+        source.begin()
+        _core.draw(source, scores, k, scale)
+        drops = ((scores - 8) * (UNITS / scale)).tolist()
+        leads = leads_of(tape, n).tolist()
+        first = next(floors(drops, leads, k))
+        above = sum(map(is_above, drops, itertools.repeat(first), leads))
+        fell += int(np.flatnonzero(tape == source.read(1))[0]) > n // 4 + above
+    assert fell > 10
 
 
 @pytest.mark.parametrize("factor", [1.0, 2.0**52])
@@ -185,8 +249,9 @@ def test_an_axis_is_a_loop_over_the_rows(axis):
     assert picks.reshape(-1, 4).tolist() == right
 
 
-def test_scores_that_are_far_apart_go_another_way():
+def test_scores_that_are_far_apart_go_another_way(monkeypatch):
     """So do many: the same picks as by a race, on the same words."""
+    monkeypatch.setattr(noisy_topk, "MAY_BE_DRAWN", 20_000)
     apart = np.arange(50) * 10**15
     many = np.random.default_rng(1).permutation(noisy_topk.MAY_BE_DRAWN + 1)
     steep = np.arange(5000)
@@ -197,17 +262,25 @@ def test_scores_that_are_far_apart_go_another_way():
     assert kernel(apart, words(0, 50), k=3, scale=1.0) is False
 
 
-def test_a_word_is_read_for_each_item_and_no_more():
-    for n in (1, 64, 65, 2000, 5000):
+def test_words_are_read_for_each_item_and_candidate_and_no_more():
+    for n in (1, 64, 65, 2000, 5000, 200_000):
         scores = np.arange(n) % 10
-        tape = words(0, n + 1)
-        assert len(dp.noisy_topk(scores, n, scale=1.0, rng=TapeRng(tape[:n]))) == n
-        with pytest.raises(TapeEndError):
-            dp.noisy_topk(scores, 1, scale=1.0, rng=TapeRng(tape[: n - 1]))
-        generator, other = np.random.default_rng(1), np.random.default_rng(1)
-        dp.noisy_topk(scores, 1, scale=1.0, rng=generator)
-        other.integers(0, 2**64, size=n, dtype=np.uint64)
-        assert generator.integers(2**60) == other.integers(2**60)
+        for k in {1, n} if n <= 5000 else {1000}:
+            tape = words(0, tape_size(n) + 1)
+            source = _core.TapeSource(tape)
+            source.begin()
+            assert len(_core.draw(source, scores, k, 1.0)) == k
+            used = np.flatnonzero(tape == source.read(1))[0]
+            if k == n or n <= 64:
+                assert used == tape_size(n)
+            else:
+                assert -(-n // 4) + k <= used < n / 4 + 3 * k + n / 10 + 50
+            with pytest.raises(TapeEndError):
+                dp.noisy_topk(scores, k, scale=1.0, rng=TapeRng(tape[: used - 1]))
+            generator, other = np.random.default_rng(0), np.random.default_rng(0)
+            dp.noisy_topk(scores, k, scale=1.0, rng=generator)
+            other.integers(0, 2**64, size=used, dtype=np.uint64)
+            assert generator.integers(2**60) == other.integers(2**60)
 
 
 def test_bad_input_of_the_kernel():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
@@ -153,15 +153,45 @@ def outside(kept: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 FEW = 1 << 14
 
 
-def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
-    """Cut an array of scores for k picks at a noise scale."""
+@overload
+def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head: ...
+@overload
+def head_of_scores(array: np.ndarray, *, k: int, scale: float, else_drawn: bool) -> Head | None: ...
+def head_of_scores(
+    array: np.ndarray, *, k: int, scale: float, else_drawn: bool = False
+) -> Head | None:
+    """Cut an array of scores for k picks at a noise scale.
+
+    None, if all noise may be `else_drawn` and that is faster than any race.
+    """
     n, m, real = array.size, first_size(array.size, k), array.dtype.kind == "f"
+    if else_drawn and MANY * k >= n and _race_is_slow(array, k, scale, real):
+        return None
     keys, items, _ = _core.cut(array, m)
     if m < n and not scores_fall(keys, n, k=k, scale=scale, real=real):
-        better = n if n <= FEW else better_size(keys, array, k=k, scale=scale, real=real)
+        if n <= FEW:
+            better, cost = n, ORDER * n
+        else:
+            better, cost = better_size(keys, array, k=k, scale=scale, real=real)
+        if else_drawn and cost > DRAW * n:
+            return None
         if better > m:
             keys, items, _ = _core.cut(array, better)
     return Head(keys, items, array if keys.size < n else None, real)
+
+
+def _race_is_slow(array: np.ndarray, k: int, scale: float, real: bool) -> bool:
+    """Tell whether drawing all noise seems faster, by a sample: for so many picks a cut is dear."""
+    n, picks = array.size, SAMPLE * k // array.size
+    m = picks + max(1, picks // 4)
+    if n < WORTH or m > SAMPLE // 2:
+        return True
+    some = array[_places(n)]
+    keys, _, _ = _core.cut(some, m)
+    if scores_fall(keys, SAMPLE, k=picks, scale=scale, real=real):
+        return False
+    _, cost = better_size(keys, some, k=picks, scale=scale, real=real)
+    return PASS * n + n / SAMPLE * (ORDER * m + cost) > DRAW * n + ORDER * k
 
 
 def first_size(n: int, k: int) -> int:
@@ -203,14 +233,16 @@ def full_head(
         return keys, items
     if scores_fall(keys, n, k=k, scale=scale, real=False):
         return keys, items
-    better = better_size(keys, tail, k=k, scale=scale, real=False)
+    better, _ = better_size(keys, tail, k=k, scale=scale, real=False)
     return cut(better) if better > m else (keys, items)
 
 
-SAMPLE = 1024
+SAMPLE, MANY = 1024, 128  # picks, of which there are many if every MANY-th score is one
 # What an item costs, in ns: to pass by, to put in order, to look at in the tail; and what it
 # costs to estimate all that.
 PASS, ORDER, LOOK, ESTIMATE = 0.2, 35.0, 80.0, 60_000.0
+DRAW = 1.4  # what a score costs whose noise is drawn
+WORTH = 1 << 17  # so many scores are worth the estimate
 
 
 @lru_cache(maxsize=16)
@@ -219,8 +251,10 @@ def _places(n: int) -> np.ndarray:
     return np.random.default_rng(n).integers(0, n, size=SAMPLE)
 
 
-def better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool) -> int:
-    """Return how large a head would be the cheapest for k picks, having one.
+def better_size(
+    keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool
+) -> tuple[int, float]:
+    """Return how large a head would be the cheapest for k picks, having one, and its cost.
 
     A race looks into the tail whenever (the head's last score) + (a noise of the tail)
     beats the k-th largest noisy value, which about k of the scores do. It is estimated
@@ -239,14 +273,15 @@ def better_size(keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, rea
             rest = weights[::-1].cumsum()[::-1] + (n - m) * np.exp(-down).mean() / step
             share = rest[: 1 + (k - 1) // step] / (k / step - np.arange(1 + (k - 1) // step))
             lead = math.log(share[(share >= weights[: share.size]).argmax()])
-            if (n - m) * math.exp(-lead) * LOOK < PASS * n + ESTIMATE:
-                return m
+            cost = (n - m) * math.exp(-lead) * LOOK
+            if cost < PASS * n + ESTIMATE:
+                return m, cost
         sizes = m + (n - m) * np.arange(SAMPLE + 1) / SAMPLE
         down = np.append(0.0, np.sort(down))
         looks = (n - sizes) * np.minimum(np.exp(-lead - down), 1.0)
-    cost = ORDER * sizes + LOOK * looks + PASS * n
-    cost[0] = LOOK * looks[0]  # that one is there
-    return math.ceil(sizes[cost.argmin()])
+    costs = ORDER * sizes + LOOK * looks + PASS * n
+    costs[0] = LOOK * looks[0]  # that one is there
+    return math.ceil(sizes[costs.argmin()]), float(costs.min())
 
 
 def floats_of(keys: np.ndarray, real: bool) -> np.ndarray:

@@ -10,16 +10,13 @@ import numpy.typing as npt
 
 from dptopk import _core
 from dptopk._argtopk import AxisError, RaggedIndices, row_bounds
-from dptopk._counts import Head
 from dptopk._types import Noise, Numbers
 from dptopk._validate import choice, integer, positive, scores_array
 from dptopk.mechanisms._rows import Table, in_blocks, race_rows, select_rows_from, sorted_rows
 from dptopk.mechanisms._select import (
     Tail,
-    first_size,
     head_of_scores,
     replay,
-    scores_fall,
     select_from,
 )
 from dptopk.rng import Rng, acquire, release
@@ -28,9 +25,10 @@ __all__ = ["noisy_topk"]
 
 PLAIN = "bhilqBHILQfd"  # dtypes, by their characters, that the kernels take as they are
 CHUNK = 1 << 16  # scores that are put in order at a time: they stay in the cache
-# Up to the first all Gumbel noise is drawn. Up to the other too, unless the scores fall so
-# steeply for so few picks that a race is faster: that depends on public numbers and the scores.
-DRAWN, MAY_BE_DRAWN = 1 << 12, 1 << 14
+# Up to the first all Gumbel noise is drawn. Up to the other too (which takes two bytes for each
+# score) unless the scores fall so steeply that a race is faster: that depends on public numbers
+# and the scores.
+DRAWN, MAY_BE_DRAWN = 1 << 12, 1 << 24
 
 
 @overload
@@ -130,9 +128,10 @@ def noisy_topk(
     k steps that are each e-bounded-range; of scale 2s/e on other scores. Rows and draws
     add up: each is k steps more for a user who moves it.
 
-    Cost: one pass over the scores, then time in k alone; more passes where
-    thousands of scores tie far above the rest. Of up to a few thousand scores all
-    Gumbel noise is drawn, 5 to 8 ns each. The array must not change during the call.
+    Cost: one pass over the scores, then time in k alone. Of up to a few thousand
+    scores, for many picks, and where thousands of scores are nearly as large as the
+    largest, some bits of all Gumbel noise are drawn, 1 to 2 ns a score; other noise takes
+    more passes there. The array must not change during the call.
 
     Examples
     --------
@@ -220,11 +219,11 @@ def _from_one(
 
     None, before a word is read, if the scores are not `checked` and there is need to.
     """
-    n, steep, picks = array.size, None, None
+    n, head = array.size, None
     if noise == "gumbel" and n <= MAY_BE_DRAWN:
-        if n > DRAWN and 64 * k < n:
-            steep = _steep(array, k, scale)
-        if steep is None:
+        if n > DRAWN:
+            head = head_of_scores(array, k=k, scale=scale, else_drawn=True)
+        if head is None:
             picks = _core.draw(source, array, k, scale)
             if picks is None:
                 return _redraw(source, array, k, scale)
@@ -239,16 +238,9 @@ def _from_one(
             return picks
     if not checked:
         return None
-    head = steep or head_of_scores(array, k=k, scale=scale)
+    if head is None:
+        head = head_of_scores(array, k=k, scale=scale)
     return select_from(source, head, k=k, scale=scale, noise=noise)
-
-
-def _steep(array: np.ndarray, k: int, scale: float) -> Head | None:
-    """Return few scores that a race can do with, or None."""
-    m, real = first_size(array.size, k), array.dtype.kind == "f"
-    keys, items, _ = _core.cut(array, m)
-    steep = m < array.size and scores_fall(keys, array.size, k=k, scale=scale, real=real)
-    return Head(keys, items, array, real) if steep else None
 
 
 def _redraw(source: _core.Source, array: np.ndarray, k: int, scale: float) -> np.ndarray:

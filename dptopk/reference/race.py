@@ -65,11 +65,11 @@ class Tape:
 
 
 class Exponential:
-    """E = -ln(1 - U), the bits of U drawn as they are needed."""
+    """E = -ln(1 - U), the bits of U drawn as they are needed; the first 64 may be given."""
 
-    def __init__(self, tape: Tape):
+    def __init__(self, tape: Tape, word: int | None = None):
         self.tape = tape
-        self.bits = [tape.word()]
+        self.bits = [tape.word() if word is None else word]
 
     def interval(self, level: int) -> Interval:
         """Return bounds of E from the first 64 * level bits of U."""
