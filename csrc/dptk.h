@@ -456,9 +456,8 @@ int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span);
  * candidates than the capacity: never if it is col->n.
  * Cost: 1 to 2 ns for each item with vectors, some 40 ns for each candidate. */
 size_t dptk_draw_scratch(size_t capacity);
-int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
-              double scale, double error_factor, size_t capacity, int64_t *scratch,
-              int64_t *item);
+int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k, double scale,
+              double error_factor, size_t capacity, int64_t *scratch, int64_t *item);
 
 /* ---- paths.c: lattice paths under a staircase ---------------------------- */
 

@@ -158,10 +158,9 @@ static inline double drop_real(int64_t bits, int64_t most)
 /* ---- all at once ------------------------------------------------------------ */
 
 #define MARGINS(target, level, kind)                                                               \
-    target static void margins_##kind##_##level(const int64_t *restrict score,                     \
-                                                const uint16_t *restrict r, size_t n,              \
-                                                int64_t most, double factor, double floor,         \
-                                                int32_t *restrict margin)                          \
+    target static void margins_##kind##_##level(                                                   \
+        const int64_t *restrict score, const uint16_t *restrict r, size_t n, int64_t most,         \
+        double factor, double floor, int32_t *restrict margin)                                     \
     {                                                                                              \
         for (size_t i = 0; i < n; i++)                                                             \
             margin[i] = margin_of(drop_##kind(score[i], most) * factor, floor, r[i]);              \
@@ -203,7 +202,7 @@ typedef struct loops {
 #define THESE(level)                                                                               \
     {                                                                                              \
         {range_whole_##level, range_real_##level},                                                 \
-            {margins_narrow_##level, margins_wide_##level, margins_real_##level}, values_##level                                                                         \
+            {margins_narrow_##level, margins_wide_##level, margins_real_##level}, values_##level   \
     }
 
 LOOPS(, portable)
@@ -278,7 +277,8 @@ static int prepare(const dptk_column *col, double scale, dptk_span *span)
     least = span->least;
     most = span->most;
     if (real && (most >= DPTK_DOUBLE_INF || least <= ~DPTK_DOUBLE_INF)) return DPTK_NAN;
-    width = real ? key_double(most) - key_double(least) : (double)((uint64_t)most - (uint64_t)least);
+    width =
+        real ? key_double(most) - key_double(least) : (double)((uint64_t)most - (uint64_t)least);
     return scale > 1.0 / VAST && scale < VAST && width < VAST && width / scale < DEEP
              ? DPTK_OK
              : DPTK_UNDECIDED;
@@ -302,7 +302,7 @@ typedef struct draws {
     int kind; /* of drops */
     double factor;
     int64_t *index, *key, *place, *to_key, *to_place; /* the latter four to filter and sort */
-    uint64_t *further; /* the first 64 bits of U */
+    uint64_t *further;                                /* the first 64 bits of U */
     double *drop, *value;
     size_t n, capacity;
     uint64_t distance; /* of their words, the least */
@@ -322,7 +322,9 @@ static draws none(const dptk_column *col, const dptk_span *span, double scale, s
     const uint64_t width = (uint64_t)span->most - (uint64_t)span->least;
     return (draws){.col = col,
                    .most = real ? (int64_t)bits_of(key_double(span->most)) : span->most,
-                   .kind = real ? REAL : width < UINT64_C(1) << 51 ? NARROW : WIDE,
+                   .kind = real                      ? REAL
+                         : width < UINT64_C(1) << 51 ? NARROW
+                                                     : WIDE,
                    .factor = UNITS / scale,
                    .index = scratch,
                    .key = scratch + room,
@@ -479,8 +481,7 @@ static double most_below(double floor)
 }
 
 static int draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
-                double scale, double error_factor, size_t capacity, int64_t *scratch,
-                int64_t *item)
+                double scale, double error_factor, size_t capacity, int64_t *scratch, int64_t *item)
 {
     const size_t words = (col->n + LEADS - 1) / LEADS;
     draws d = none(col, span, scale, capacity, scratch);
@@ -493,8 +494,7 @@ static int draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, si
     d.word = rng->next;
     rng->next += words;
     for (;; share *= 2.0) {
-        const double floor =
-            col->n <= DPTK_FEW || share > 0.5 ? -INFINITY : floor_at(&d, share);
+        const double floor = col->n <= DPTK_FEW || share > 0.5 ? -INFINITY : floor_at(&d, share);
         const size_t first = d.n;
         int status;
         if (!(floor < before)) continue;
@@ -512,9 +512,8 @@ static int draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, si
     return DPTK_OK;
 }
 
-int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
-              double scale, double error_factor, size_t capacity, int64_t *scratch,
-              int64_t *item)
+int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k, double scale,
+              double error_factor, size_t capacity, int64_t *scratch, int64_t *item)
 {
     const uint64_t state = dptk_float_begin();
     const int status = draw(rng, col, span, k, scale, error_factor, capacity, scratch, item);
