@@ -195,6 +195,21 @@ def exact_size(block, keys, ends, k, scale):
     return mpmath.fsum(parts), float(sum(map(abs, parts)))
 
 
+def moved_by_libm(block, keys, ends, k, scale):
+    """How far a block's logarithm moves if libm errs by as much as the analysis assumes."""
+    if block.row == k:
+        return 0.0
+    n, m = int(ends[block.last]) - block.row - 1, k - block.row
+    own = keys[np.searchsorted(ends, block.row, side="right")]
+    count, ahead = float(mpmath.log(math.comb(n, m))), (own - keys[block.first]) / scale
+    few = min(m, n - m)
+    products = few * 2.0**-54 if few < 16 else 0.0  # a quarter of what they may be
+    part = 0.0
+    if block.last + 1 < len(keys):
+        part = math.log(-math.expm1(-(keys[block.first] - keys[block.last + 1]) / scale))
+    return 2.0**-50 * (count + abs(part)) + products + 2.0**-53 * (count + abs(part - ahead))
+
+
 def shapes():
     """Counts of all kinds, as (distinct values, how many each): up to 2^51 items."""
     rng = np.random.default_rng(11)
@@ -218,6 +233,7 @@ def test_blocks_are_as_large_as_is_said_and_cover_all():
             for block, (log_size, error) in zip(blocks, drawing.sizes(), strict=True):
                 size, parts = exact_size(block, keys, ends, k, scale)
                 assert abs(size - log_size) <= error
+                assert error >= moved_by_libm(block, keys, ends, k, scale)
                 assert error <= 1e-12 + 1e-14 * (parts + math.log(1 + scale))
                 weight = mpmath.mpf(block.weight) / 2**60
                 assert mpmath.log(weight) >= size - log_unit

@@ -389,6 +389,33 @@ def test_noise_lies_within_its_error_bound(noise, relative):
     assert (missed > 200) == (relative >= 2.0**-25)  # the bound has to know of the error of s
 
 
+def moved_by_libm(noise, s):
+    """How far a noise moves if each function of libm errs by as much as the analysis assumes."""
+    libm, erfc = 2.0**-50, 2.0**-49
+    if noise == "gaussian":
+        z, beyond = special.ndtri_exp(-s), min(math.exp(-s), -math.expm1(-s))
+        slope = math.exp(-s + z * z / 2) * math.sqrt(2 * math.pi)
+        return slope * (libm * s + erfc * (beyond / (1 - beyond) if z > 0 else 1.0))
+    if noise == "uniform":
+        return libm * -2 * math.expm1(-s)
+    logarithm = -math.log(s if noise == "gumbel" else -math.expm1(-s))
+    if noise == "laplace" and s > math.log(2):
+        return 0.0
+    return libm * (abs(logarithm) + (noise != "gumbel"))
+
+
+@every_noise
+def test_the_error_bound_of_a_noise_allows_for_any_libm(noise):
+    """Here libm may err by less than it is allowed to, so that a wrong bound would still hold."""
+    least = math.inf
+    for s in sums(np.random.default_rng(7)):
+        _, error = _core.noise_value(_core.NOISES[noise], s, 0.0)
+        needed = moved_by_libm(noise, s)
+        assert error >= needed * (1 - 1e-9), s
+        least = min(least, error / needed) if needed else least
+    assert least < 2.5  # half of it would not do
+
+
 @every_noise
 def test_a_noise_out_of_reach_claims_nothing(noise):
     """Sums whose error is their own size, or past the range of a normal tail."""
@@ -396,6 +423,8 @@ def test_a_noise_out_of_reach_claims_nothing(noise):
     assert blind > 1.9e-20 if noise == "uniform" else blind == math.inf
     assert _core.noise_value(_core.NOISES[noise], 1.0, math.inf)[1] == math.inf
     if noise == "gaussian":
+        for s in (0.5, math.log(2), 0.8):  # too far for two terms of a series, at the median too
+            assert _core.noise_value(_core.NOISES[noise], s, 0.1)[1] == math.inf
         for s in (5e-324, 1e-308, 750.0, 1e5, 1e300):
             assert not _core.noise_value(_core.NOISES[noise], s, 0.0)[1] < math.inf
 

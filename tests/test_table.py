@@ -69,6 +69,7 @@ def test_delta_is_as_in_the_signature(name):
 def test_options_are_those_of_the_signature(name):
     every, its = arguments(name), MECHANISMS[name]
     if its.command:
+        assert its.domain  # else a file of events alone would not do
         options = {"k_bar", "max_items_per_user", "noise"} & set(every)
         assert set(its.options) == options
         assert (its.rows is not None) == (its.domain == "any" and not its.weights)
