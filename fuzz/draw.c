@@ -1,5 +1,7 @@
 /* All noise at once against long doubles: picks in the order of their values and all others below,
- * at every SIMD level, whatever the error bounds are multiplied by. */
+ * at every SIMD level, whatever the error bounds are multiplied by. Behind the words of the first
+ * bits the tape has one word over and over: so each item's further bits are known, whoever gets
+ * them and when. */
 #include "fuzz.h"
 
 static __int128 whole(const char *at, int type)
@@ -52,11 +54,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const double scale = number(&in, 1) % 2 ? 1.0 + (double)number(&in, 1) : scale_of(&in);
     const double factor = ldexp(1.0, (int)(number(&in, 1) % 64));
     const size_t n = 1 + number(&in, 2) % most, k = 1 + number(&in, 2) % n;
-    uint64_t *words = tape(&in, n);
+    const size_t leads = (n + 3) / 4;
+    const uint64_t further = number(&in, 8);
+    uint64_t *words = tape(&in, leads + n);
     const size_t given = (size_t)(in.end - in.at) / width;
     char *scores = room(n * width);
     int64_t *item = room(k * 8), *first = room(k * 8);
+    const size_t little = 1 + (size_t)further % n;
     int64_t *scratch = room(dptk_draw_scratch(n) * 8);
+    int64_t *narrow = room(dptk_draw_scratch(little) * 8);
     long double *value = room(n * sizeof *value), top = -INFINITY, worst = 0.0L;
     __int128 best = 0;
     int finite = 1, before = -1, decided = 0;
@@ -73,10 +79,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             best = whole(scores + i * width, type);
         }
     }
+    for (size_t i = 0; i < n; i++) words[leads + i] = further;
     for (size_t i = 0; finite && i < n; i++) {
         const long double drop = floats ? real(scores + i * width, type) - top
                                         : (long double)(whole(scores + i * width, type) - best);
-        value[i] = drop / scale - logl(exponential_of(words[i], 0.5L));
+        const uint64_t u = words[i / 4] >> 16 * (i % 4) << 48 | further >> 16;
+        value[i] = drop / scale - logl(exponential_of(u, 0.5L));
         if (-drop / scale > worst) worst = -drop / scale;
     }
     const long double close = 0x1p-58L * (worst + 64.0L);
@@ -86,16 +94,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             dptk_rng rng;
             char *picked;
             dptk_simd_set(level);
-            const int ready = dptk_draw_prepare(&col, scale, scratch);
+            dptk_span span;
+            const int ready = dptk_draw_prepare(&col, scale, &span);
             CHECK(ready == DPTK_OK || ready == (finite ? DPTK_UNDECIDED : DPTK_NAN));
             CHECK(before < 0 || ready == before);
             before = ready;
             if (ready != DPTK_OK) continue;
-            dptk_tape_init(&rng, words, n - 1);
-            CHECK(dptk_draw(&rng, n, k, scale, 1.0, scratch, item) == DPTK_TAPE_END);
-            dptk_tape_init(&rng, words, n);
-            const int status = dptk_draw(&rng, n, k, scale, wide ? factor : 1.0, scratch, item);
-            CHECK(rng.next == words + n);
+            dptk_tape_init(&rng, words, leads - 1);
+            CHECK(dptk_draw(&rng, &col, &span, k, scale, 1.0, n, scratch, item) == DPTK_TAPE_END);
+            dptk_tape_init(&rng, words, leads + n);
+            const int close_by =
+                dptk_draw(&rng, &col, &span, k, scale, wide ? factor : 1.0, little, narrow, item);
+            dptk_tape_init(&rng, words, leads + n);
+            const int status =
+                dptk_draw(&rng, &col, &span, k, scale, wide ? factor : 1.0, n, scratch, item);
+            CHECK(close_by == status || (close_by == DPTK_SCRATCH && little < n));
+            CHECK(rng.next >= words + leads + k && rng.next <= words + leads + n);
             CHECK(status == DPTK_OK || status == DPTK_UNDECIDED);
             if (!wide) CHECK(level == 0 || (status == DPTK_OK) == decided);
             if (status != DPTK_OK) continue;
@@ -115,6 +129,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             free(picked);
         }
     }
-    free(words), free(scores), free(item), free(first), free(scratch), free(value);
+    free(words), free(scores), free(item), free(first), free(scratch), free(narrow), free(value);
     return 0;
 }

@@ -132,8 +132,10 @@ static void draws(void)
             const size_t k = 1 + word() % (c % 4 ? n / 8 + 1 : n);
             const double scale = scales[c % 3];
             int64_t *scratch = room(dptk_draw_scratch(n));
-            int status = dptk_draw_prepare(&col, scale, scratch);
-            if (status == DPTK_OK) status = dptk_draw(&rng, n, k, scale, 1.0, scratch, item);
+            dptk_span span;
+            int status = dptk_draw_prepare(&col, scale, &span);
+            if (status == DPTK_OK)
+                status = dptk_draw(&rng, &col, &span, k, scale, 1.0, n, scratch, item);
             print("draw", types[t], c, status, hash(k, item, k));
             free(scratch);
         }
