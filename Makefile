@@ -6,6 +6,7 @@
 #   make check  lint, types, tests
 #   make san    the tests of the C code under AddressSanitizer and UBSan
 #   make clang  those of its SIMD levels, the C code compiled by clang
+#   make tsan   threads on shared data under ThreadSanitizer
 #   make fuzz   libFuzzer on the C kernels, FUZZ_SECONDS each
 #   make dist   sdist, a wheel from it, and the quick tests (but those of `dptopk verify`) against it
 #   make sdist, wheels, sbom  what is published, in wheelhouse: docs/release.md
@@ -27,8 +28,8 @@ install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/pytho
 LEVEL_TESTS := $(addprefix tests/test_,argtopk.py draw.py race.py rows.py paths.py joint.py canonical.py)
 C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
 
-.PHONY: demo test test-quick test-full test-oldest check lint san fuzz clang dist sdist wheels sbom docs \
-	mutants bench clean
+.PHONY: demo test test-quick test-full test-oldest check lint san tsan fuzz clang dist sdist wheels \
+	sbom docs mutants bench clean
 
 demo: .venv/run
 	$(BIN)/dptopk select examples/debian12_sections.parquet --user package --item dependency \
@@ -75,6 +76,24 @@ clang: .venv/dev
 	$(CLANG) -std=c11 -O2 -Wall -Wextra -Wshadow -Werror -fsyntax-only csrc/*.c
 	CC=$(CLANG) $(BIN)/python setup.py -q build --build-base build/clang-work --build-lib build/clang
 	PYTHONPATH=build/clang $(BIN)/pytest -p no:cacheprovider $(LEVEL_TESTS)
+
+# Threads under ThreadSanitizer: the kernels, the extension, and a broken twin of that in which
+# threads write to the library's only global as if they were alone. Python is not instrumented.
+TSAN = $$(setarch -R true 2>/dev/null && echo setarch -R) env \
+	LD_PRELOAD="$$($(CC) -print-file-name=libtsan.so)" TSAN_OPTIONS=ignore_noninstrumented_modules=1
+tsan: .venv/dev
+	$(BIN)/python -m pytest -n 0 -m full tests/test_threads.py
+	DPTOPK_SANITIZE=thread $(BIN)/python setup.py -q build \
+		--build-base build/tsan-work --build-lib build/tsan
+	$(TSAN) PYTHONPATH=build/tsan $(BIN)/python tests/threads/extension.py
+	rm -rf build/tsan-twin && cp -r build/tsan build/tsan-twin
+	sed -e 's/__atomic_store_n(&(x), (value), __ATOMIC_RELAXED)/((x) = (value))/' \
+		-e 's/if (current == UNSET)/if (1)/' csrc/simd.c >build/tsan-work/simd.c
+	$(CC) -std=c11 -O1 -g -fPIC -fsanitize=thread -Icsrc -shared build/tsan-work/simd.c \
+		$$(find build/tsan-work -name '*.o' ! -name simd.o) -lm -o build/tsan-twin/dptopk/_core.*.so
+	if $(TSAN) PYTHONPATH=build/tsan-twin $(BIN)/python tests/threads/extension.py \
+		2>build/tsan-work/twin.log; then echo "the broken twin passed" >&2; exit 1; fi
+	grep -q "ThreadSanitizer: data race" build/tsan-work/twin.log
 
 # Each file of fuzz/ is a target. Inputs that were found stay in FUZZ_IN, and the next run goes on
 # from them; those of fuzz/corpora are where all begin. TWIN: a changed copy of a kernel.

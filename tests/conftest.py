@@ -10,8 +10,8 @@ import pytest
 
 from dptopk import _core, rng
 
-# Read by type checkers, never run.
-collect_ignore = ["typing"]
+# Read by type checkers, never run; and run by `make tsan`.
+collect_ignore = ["typing", "threads"]
 
 # A shell ignores SIGINT for what it runs in the background, and every process below it would:
 # the tests of Ctrl-C are of what runs in front.
