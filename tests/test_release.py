@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,23 @@ def test_two_builds_are_the_same_bytes(tmp_path):
     assert sorted(Path(name).suffix for name in some) == [".gz", ".whl"]
     for name, path in some.items():
         assert path.read_bytes() == others[name].read_bytes(), name
-    accepted(next(path for name, path in some.items() if name.endswith(".whl")))
+    wheel = next(path for name, path in some.items() if name.endswith(".whl"))
+    same_modules(wheel)
+    accepted(wheel)
+
+
+def same_modules(wheel):
+    """The modules in the wheel are those of the checkout: `make dist` runs few tests on it."""
+    package = ROOT / "dptopk"
+    files = [*package.rglob("*.py"), *package.rglob("*.pyi"), package / "py.typed"]
+    names = {path.relative_to(ROOT).as_posix(): path for path in files}
+    with zipfile.ZipFile(wheel) as packed:
+        extension = {name for name in packed.namelist() if name.endswith((".so", ".pyd"))}
+        inside = {name for name in packed.namelist() if name.startswith("dptopk/")}
+        assert inside - extension == names.keys()
+        assert len(extension) == 1
+        for name, path in names.items():
+            assert packed.read(name) == path.read_bytes(), name
 
 
 def accepted(wheel):
