@@ -21,7 +21,7 @@ SOURCES := $(wildcard csrc/*) dptopk/_core.pyx dptopk/_core.pxd setup.py pyproje
 # Where the distribution leaves out ensurepip, the venv gets no pip of its own
 # and the one of PYTHON installs into it.
 # $(call install,WHAT[,VENV])
-install = venv=$(or $(2),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/python -m pip install -q $(1); \
+install = venv=$(or $(strip $(2)),.venv); if [ -x $$venv/bin/pip ]; then $$venv/bin/python -m pip install -q $(1); \
 	else $(PYTHON) -m pip --python $$venv/bin/python install -q $(1); fi
 
 # Kernels against their references, at every SIMD level; and the other tests of the C code.

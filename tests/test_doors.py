@@ -222,7 +222,7 @@ def test_every_door_refuses_other_types_by_name(door, kind, which, tmp_path):
         ([pd.Period("2024")], "Period"),
         ([pd.Interval(0, 1)], "Interval"),
         ([timedelta(1)], "timedelta"),
-        ([np.timedelta64(1)], "timedelta64"),
+        ([np.timedelta64(1, "s")], "timedelta64"),
         ([np.datetime64(1, "ps")], "datetime64"),
         ([np.longdouble(1)], type(np.longdouble(1)).__name__),
     ],
