@@ -321,6 +321,13 @@ def test_counts_of_counts(kind, level):
         _core.count_keys(np.array([1.0, np.nan]), span)
 
 
+@pytest.mark.full
+def test_counts_past_what_32_bits_are_sure_to_hold():
+    """More than 2^30 scores go batch by batch, and the last ends where they do."""
+    keys = np.broadcast_to(np.uint8(2), 2**30 + 5)
+    assert _core.count_keys(keys, 4).tolist() == [0, 0, 2**30 + 5, 0]
+
+
 def test_levels_stay_within_what_the_machine_has(level):
     assert _core.simd_get() == level
     assert _core.simd_set(99) == _core.simd_best()

@@ -122,14 +122,15 @@ def test_any_epsilon(epsilon):
 def test_items_of_the_tail(n):
     """Large groups by draws, small ones by one pass; never one of the head, none twice."""
     rng = np.random.default_rng(n)
-    column = np.concatenate([np.repeat([3, 2], [n // 2, n - n // 2 - 30]), np.arange(10, 40)])
+    few = np.sort(np.r_[10:30, 40:45, 40:45])  # of the last 5 two each
+    column = np.concatenate([np.repeat([3, 2], [n // 2, n - n // 2 - 30]), few])
     column = rng.permutation(column)
     order = np.lexsort((np.arange(n), -column))
     values, sizes = np.unique(column, return_counts=True)
     keys, ends = values[::-1].copy(), np.cumsum(sizes[::-1])
     for m in (1, 20, 30, 100):
         ranks = rng.permutation(n)[:40]
-        ranks[:3] = [m - 1, 25, n - 1]
+        ranks[:7] = [m - 1, 25, n - 1, 4, 5, 21, 28]
         ranks = np.unique(ranks)
         source = _core.GeneratorSource(np.random.default_rng(m))
         source.claim()
@@ -319,6 +320,38 @@ def test_a_word_that_no_part_owns_for_sure():
         words[3] = word
         changed = dp.joint(counts, k=20, epsilon=0.01, rng=TapeRng(words)).items
         assert len(set(first)) == len(set(changed)) == 20
+
+
+def test_words_between_two_parts_are_not_decided():
+    """As many as parts may be off: roundings, 3 a number and some for terms of products."""
+    k, words = 200, np.random.default_rng(1).integers(0, 2**64, size=4096, dtype=np.uint64)
+    values, sizes = np.unique((1e4 / np.arange(1, 401)).astype(np.int64), return_counts=True)
+    drawing = _core.Joint(values[::-1].copy(), np.cumsum(sizes[::-1]), k, 200.0, False, False)
+
+    def ranks(word):
+        tape = words.copy()
+        tape[6] = word  # of how many numbers stay below one of the stairs
+        source = _core.TapeSource(tape)
+        source.begin()
+        drawn = drawing.draw(source)
+        return None if drawn is None else drawn.tolist()
+
+    def last(word, end, same):
+        """The last up to `end` that is the same as a word: both ends are known."""
+        while end - word > 1:
+            middle = (word + end) // 2
+            word, end = (middle, end) if same(ranks(middle)) else (word, middle)
+        return word
+
+    below = ranks(2**62)
+    assert below not in (None, ranks(2**63))
+    sure = last(2**62, 2**63, lambda drawn: drawn == below)
+    unsure = last(sure + 1, sure + 2**30, lambda drawn: drawn is None) - sure
+    c = sure / 2**64
+    assert 0.3 < c < 0.5
+    assert ranks(sure + 2**30) not in (None, below)
+    assert unsure / 2**64 > 4 * c * (1 - c) * 10 * k * 2.0**-53
+    assert unsure / 2**64 < 20 * k * 2.0**-52
 
 
 def test_envelopes_cover():
