@@ -13,6 +13,7 @@ enum { THREADS = 4, N = 1500, K = 40, ROWS = 5, ROUNDS = 10, WORDS = 1 << 15, CA
 static uint64_t words[WORDS];
 static int64_t score[N], key[N], order[N], group[N], end[N];
 static dptk_column column;
+static dptk_span span;
 static dptk_groups groups;
 static int64_t start[ROWS + 1], place[ROWS + 1];
 static dptk_joint_block joint[DPTK_JOINT_BLOCKS];
@@ -98,8 +99,7 @@ static void passes(work *w, size_t round, int64_t *scratch)
     memcpy(w->out[9][round], index, sizeof index);
     need(dptk_count_keys(&column, K, scratch, table, NULL));
     memcpy(w->out[10][round], table, sizeof table);
-    need(dptk_draw_prepare(&column, 20.0, scratch));
-    need(dptk_draw(&rng, N, K, 20.0, 1.0, scratch, w->out[11][round]));
+    need(dptk_draw(&rng, &column, &span, K, 20.0, 1.0, N, scratch, w->out[11][round]));
 }
 
 #ifdef SHARED_SCRATCH
@@ -144,6 +144,7 @@ static void prepare(void)
     for (size_t i = 0; i < N; i++) score[i] = (int64_t)(words[i] % 300);
     column = (dptk_column){(const char *)score, 8, N, DPTK_I64};
     need(dptk_cut(&column, N, 0, scratch, key, order, NULL));
+    need(dptk_draw_prepare(&column, 20.0, &span));
     groups = (dptk_groups){group, end, 0, 0};
     for (size_t i = 0; i < N; i++) {
         if (i == 0 || key[i] != key[i - 1]) group[groups.n++] = key[i];
