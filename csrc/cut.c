@@ -12,43 +12,45 @@
 /* Keys in descending order are these words in ascending order. */
 static inline uint64_t descend(int64_t key) { return (uint64_t)key ^ (uint64_t)INT64_MAX; }
 
-/* The bits in which the words differ. */
-static uint64_t differing(const uint64_t *words, size_t n)
-{
-    uint64_t bits = 0;
-    for (size_t i = 1; i < n; i++) bits |= words[i] ^ words[0];
-    return bits;
-}
-
 /* The rank-th largest of the keys, rank from 1, and in *ties how many of its
  * equals belong to the first `rank`. work: n words. A byte a pass, from the
  * highest bit in which the words left differ: at most 8 passes of at most n
  * words, on any data. */
 static int64_t select_key(const int64_t *keys, size_t n, size_t rank, uint64_t *work, size_t *ties)
 {
-    uint64_t bits;
+    uint64_t bits = 0;
 
-    for (size_t i = 0; i < n; i++) work[i] = descend(keys[i]);
-    while ((bits = differing(work, n)) != 0) {
-        uint32_t bucket[2][256] = {{0}}; /* two: equal neighbours don't wait for each other */
-        uint64_t total;
+    for (size_t i = 0; i < n; i++) {
+        work[i] = descend(keys[i]);
+        bits |= (uint64_t)keys[i] ^ (uint64_t)keys[0];
+    }
+    while (bits != 0) {
+        enum { LANES = 4 }; /* equal neighbours don't wait for each other */
+        uint32_t bucket[LANES][256] = {{0}}, sum;
         unsigned shift = 0, digit = 0;
-        size_t kept = 0;
+        size_t kept = 0, i = 0;
 
         while (bits >> shift > 255) shift++;
-        for (size_t i = 0; i < n; i++) bucket[i & 1][work[i] >> shift & 255]++;
-        while (rank > (total = (uint64_t)bucket[0][digit] + bucket[1][digit])) {
-            rank -= total;
+        for (; i + LANES <= n; i += LANES)
+            for (size_t lane = 0; lane < LANES; lane++)
+                bucket[lane][work[i + lane] >> shift & 255]++;
+        for (; i < n; i++) bucket[0][work[i] >> shift & 255]++;
+        while (rank > (sum = bucket[0][digit] + bucket[1][digit] + bucket[2][digit]
+                           + bucket[3][digit])) {
+            rank -= sum;
             digit++;
         }
         if (shift == 0) {
             work[0] = (work[0] & ~UINT64_C(255)) | digit;
             break;
         }
-        for (size_t i = 0; i < n; i++) {
+        bits = 0;
+        for (i = 0; i < n; i++) {
             const uint64_t word = work[i];
+            const int same = (word >> shift & 255) == digit;
             work[kept] = word;
-            kept += (word >> shift & 255) == digit;
+            kept += (size_t)same;
+            bits |= same ? word ^ work[0] : 0;
         }
         n = kept;
     }
@@ -116,8 +118,7 @@ static void sort_by_insertion(int64_t *keys, int64_t *index, size_t n)
 
 /* In about one pass where the keys spread over their range: into buckets of equal width, and
  * each bucket by itself. */
-void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
-                     int64_t *index_out)
+void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out, int64_t *index_out)
 {
     enum { BUCKETS = 4096, SHORT = 128 };
     size_t end[BUCKETS], buckets = 2, sum = 0, start = 0;
@@ -238,21 +239,23 @@ static size_t sample_rank(size_t size, size_t m, size_t n)
  * there are far more, which are ties. */
 static void refine_bound(cut *c, const dptk_column *col, double expected)
 {
-    enum { SCORES = 128, PART = 32 };
-    const size_t size = dptk_size(col->type), step = PART * SCORES | 1;
+    enum { PART = 32, LEAST = 128 };
+    const size_t size = dptk_size(col->type);
+    const size_t scores = DPTK_BLOCK / size > LEAST ? DPTK_BLOCK / size : LEAST;
+    const size_t step = PART * scores | 1;
     dptk_filter_fn *const filter = dptk_filter(col->type, c->flip != 0);
     dptk_hits hits = {.keys = c->hits.keys, .index = c->hits.index};
     const double most = 3.0 * expected / PART;
     const size_t enough = most < (double)c->capacity ? (size_t)most : c->capacity;
     size_t blocks = 0, some = 0, ties;
 
-    for (size_t at = 0; at + SCORES <= col->n && hits.held < enough; at += step) {
+    for (size_t at = 0; at + scores <= col->n && hits.held < enough; at += step) {
         const size_t held = hits.held;
-        if (filter(col->data + at * size, SCORES, at, c->bound, enough, &hits) == 0) return;
+        if (filter(col->data + at * size, scores, at, c->bound, enough, &hits) == 0) return;
         some += hits.held > held;
         blocks++;
     }
-    const size_t rank = sample_rank(blocks * SCORES, c->m, col->n);
+    const size_t rank = sample_rank(blocks * scores, c->m, col->n);
     if (hits.held < rank || hits.held >= enough) return;
     if (some * (blocks + hits.held) < hits.held * blocks) return;
     c->bound = select_key(hits.keys, hits.held, rank, c->work, &ties);

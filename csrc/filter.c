@@ -184,14 +184,14 @@ DPTK_AVX2 static inline uint64_t lanes(const wide *x, size_t size)
             part = (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(x[i]));
         } else if (size == 4) {
             part = (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(x[i]));
-        } else if (size == 2) {
-            const __m128i low = _mm256_castsi256_si128(x[i]);
-            const __m128i high = _mm256_extracti128_si256(x[i], 1);
-            part = (uint32_t)_mm_movemask_epi8(_mm_packs_epi16(low, high));
+        } else if (size == 2) { /* the packing goes by halves of both */
+            const __m256i both = _mm256_packs_epi16(x[i], x[i + 1]);
+            part = (uint32_t)_mm256_movemask_epi8(_mm256_permute4x64_epi64(both, 0xD8));
         } else {
             part = (uint32_t)_mm256_movemask_epi8(x[i]);
         }
         bits |= part << i * step;
+        i += size == 2;
     }
     return bits;
 }
@@ -214,6 +214,32 @@ static inline uint64_t lanes(wide *x, size_t size)
 }
 #endif
 
+/* The places of the set bits, from `first` on, into index[held...], of which some more are
+ * written over; returns where they end. Few bits or many, without a loop that would miss its
+ * end. */
+typedef int64_t four __attribute__((vector_size(32)));
+typedef int64_t four_in_memory __attribute__((vector_size(32), aligned(1), may_alias));
+
+DPTK_FIRST_LEVEL static inline size_t mark(uint64_t in, int64_t first, int64_t *index, size_t held)
+{
+    static const four places[16] = {{0},    {0},       {1},       {0, 1},      {2},    {0, 2},
+                                    {1, 2}, {0, 1, 2}, {3},       {0, 3},      {1, 3}, {0, 1, 3},
+                                    {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
+    const size_t count = (size_t)__builtin_popcountll(in);
+
+    if (count <= 2) {
+        const uint64_t top = UINT64_C(1) << 63, next = in & (in - 1);
+        index[held] = first + __builtin_ctzll(in | top);
+        index[held + 1] = first + __builtin_ctzll(next | top);
+        return held + count;
+    }
+    for (int step = 0; step < 16; step++, in >>= 4, first += 4) {
+        *(four_in_memory *)(void *)(index + held) = places[in & 15] + first;
+        held += (size_t)__builtin_popcountll(in & 15);
+    }
+    return held;
+}
+
 /* The compiler's vectors of a type, as they stand in memory. A lane of a comparison is all
  * ones if it holds. */
 #define VECTORS(name, code, type, bits, has_negatives)                                             \
@@ -226,78 +252,102 @@ DPTK_TYPES(VECTORS)
 #define OUTSIDE_least(less, x, edge) less(edge, x)
 #define PLAIN_LESS(x, y) ((x) < (y))
 
-/* Those of the block at `at` that get in, of the scores that have a bit in `mine`. */
-#define SIFT(name, type, bits, less, side, at, mine)                                               \
+/* Which of the block at `at` get in. */
+#define SIFT(name, less, side, at, in)                                                             \
     do {                                                                                           \
         const name##_memory *const from = (const void *)(data + (at)*LANE);                        \
         wide out[PARTS];                                                                           \
-        for (size_t j = 0; j < PARTS; j++) {                                                       \
-            const name##_vector x = from[j];                                                       \
-            out[j] = (wide)(OUTSIDE_##side(less, x, limit));                                       \
+        for (size_t v = 0; v < PARTS; v++) {                                                       \
+            const name##_vector x = from[v];                                                       \
+            out[v] = (wide)(OUTSIDE_##side(less, x, limit));                                       \
             if (has_sign) sign |= (name##_mask)x;                                                  \
         }                                                                                          \
-        uint64_t in = ~lanes(out, LANE) & (mine);                                                  \
-        if (in == UINT64_MAX) { /* the compiler's vectors do */                                    \
-            int64_t fits = -1;                                                                     \
-            for (size_t j = 0; j < BITS; j++) {                                                    \
-                DPTK_SCORE(type, one, data + ((at) + j) * LANE);                                   \
-                const int64_t key = name##_key(one) ^ flip;                                        \
-                keys[held + j] = key;                                                              \
-                index[held + j] = (int64_t)(first + (at) + j);                                     \
-                fits &= -(int64_t)((key >= bound) & !name##_nan(one));                             \
-            }                                                                                      \
-            held += fits ? BITS : 0;                                                               \
-            in = fits ? 0 : in;                                                                    \
-        }                                                                                          \
-        for (; in; in &= in - 1) {                                                                 \
-            const size_t where = (at) + (size_t)__builtin_ctzll(in);                               \
-            OFFER(name, type, bits, where);                                                        \
-        }                                                                                          \
+        in = ~lanes(out, LANE);                                                                    \
     } while (0)
 
-/* First which groups of blocks have any, without a branch, since it would often miss, and
- * without a store, which would hold up loads. The first block and the last may have scores of
+/* Take those whose places stand in index[held...end). The bound may have let in a float too
+ * many, or NaN. */
+#define GATHER(name, type, bits, end)                                                              \
+    do {                                                                                           \
+        const size_t start = held, from = start < (end) ? (size_t)index[start] - first : 0;        \
+        const int run =                                                                            \
+            start < (end) && (size_t)(index[(end)-1] - index[start]) == (end)-1 - start;           \
+        int64_t fits = -1;                                                                         \
+        if (run) /* one behind the other: the compiler's vectors do */                             \
+            for (size_t j = start; j < (end); j++) PLACE(name, type, from + (j - start), j);       \
+        else                                                                                       \
+            for (size_t j = start; j < (end); j++) PLACE(name, type, (size_t)index[j] - first, j); \
+        if (fits)                                                                                  \
+            held = (end);                                                                          \
+        else                                                                                       \
+            for (size_t j = start; j < (end); j++)                                                 \
+                OFFER(name, type, bits, (size_t)index[j] - first);                                 \
+    } while (0)
+#define PLACE(name, type, at, j)                                                                   \
+    do {                                                                                           \
+        DPTK_SCORE(type, one, data + (at)*LANE);                                                   \
+        const int64_t key = name##_key(one) ^ flip;                                                \
+        keys[j] = key;                                                                             \
+        fits &= -(int64_t)((key >= bound) & !name##_nan(one));                                     \
+    } while (0)
+
+/* The scores of the block at `at` that have a bit in `mine`. */
+#define ONE_BLOCK(name, type, bits, less, side, at, mine)                                          \
+    do {                                                                                           \
+        uint64_t in;                                                                               \
+        SIFT(name, less, side, at, in);                                                            \
+        const size_t end = mark(in & (mine), (int64_t)(first + (at)), index, held);                \
+        GATHER(name, type, bits, end);                                                             \
+    } while (0)
+
+/* First which groups of blocks have any, then which scores of these, then their places, and then
+ * their keys: without branches that would often miss, and without stores whose place is not known
+ * early, which would hold up loads. The first block and the last may have scores of
  * their neighbours, so that those between stand on cache lines and no score is left over. */
 #define VECTOR(name, type, bits, has_negatives, less, side)                                        \
     BEGIN(DPTK_FIRST_LEVEL, vectors, name, type, bits, has_negatives, side)                        \
     enum { LANE = sizeof(type), PARTS = BITS * LANE / sizeof(wide) };                              \
-    enum { GROUP = LANE < 4 ? 4 * BITS / LANE : BITS };                                            \
+    enum { BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS };                                    \
     const name##_vector limit = edge - (name##_vector){0};                                         \
     name##_mask sign = {0};                                                                        \
     const size_t ahead = -(uintptr_t)data % ALIGNED / LANE;                                        \
     if (ahead > 0 && n > NOTED * BITS) {                                                           \
-        SIFT(name, type, bits, less, side, 0, (UINT64_C(1) << ahead) - 1);                         \
+        ONE_BLOCK(name, type, bits, less, side, 0, (UINT64_C(1) << ahead) - 1);                    \
         i = ahead;                                                                                 \
     }                                                                                              \
     while (n - i >= GROUP && held < enough) {                                                      \
         const name##_memory *part = (const void *)(data + i * LANE);                               \
         const size_t groups = (n - i) / GROUP < NOTED ? (n - i) / GROUP : NOTED;                   \
-        size_t end = i + groups * GROUP;                                                           \
-        uint64_t noted = 0;                                                                        \
-        for (size_t group = 0; group < groups; group++, part += GROUP / BITS * PARTS) {            \
+        uint64_t noted = 0, in[NOTED * BLOCKS];                                                    \
+        uint32_t where[NOTED * BLOCKS];                                                            \
+        size_t sifted = 0, block = 0, marked = held, end = i + groups * GROUP;                     \
+        for (size_t group = 0; group < groups; group++, part += BLOCKS * PARTS) {                  \
             name##_mask all = ~(name##_mask){0};                                                   \
-            for (size_t j = 0; j < GROUP / BITS * PARTS; j++) {                                    \
+            for (size_t j = 0; j < BLOCKS * PARTS; j++) {                                          \
                 const name##_vector x = part[j];                                                   \
                 all &= OUTSIDE_##side(less, x, limit);                                             \
                 if (has_sign) sign |= (name##_mask)x;                                              \
             }                                                                                      \
             noted |= (uint64_t)!all_ones((wide)all) << group;                                      \
         }                                                                                          \
-        for (; noted && held < enough; noted &= noted - 1) {                                       \
+        for (; noted; noted &= noted - 1) {                                                        \
             const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
             for (size_t at = group; at < group + GROUP; at += BITS) {                              \
-                SIFT(name, type, bits, less, side, at, UINT64_MAX);                                \
-                if (held < enough) continue;                                                       \
-                end = at + BITS;                                                                   \
-                break;                                                                             \
+                SIFT(name, less, side, at, in[sifted]);                                            \
+                where[sifted] = (uint32_t)(at - i);                                                \
+                sifted += BLOCKS == 1 || in[sifted] != 0;                                          \
             }                                                                                      \
         }                                                                                          \
+        for (; block < sifted && marked < enough; block++)                                         \
+            marked = mark(in[block], (int64_t)(first + i + where[block]), index, marked);          \
+        if (block < sifted) end = i + where[block];                                                \
+        GATHER(name, type, bits, marked);                                                          \
         i = end;                                                                                   \
     }                                                                                              \
     for (; n - i >= BITS && held < enough; i += BITS)                                              \
-        SIFT(name, type, bits, less, side, i, UINT64_MAX);                                         \
+        ONE_BLOCK(name, type, bits, less, side, i, UINT64_MAX);                                    \
     if (i < n && n >= BITS && held < enough) {                                                     \
-        SIFT(name, type, bits, less, side, n - BITS, UINT64_MAX << (BITS - (n - i)));              \
+        ONE_BLOCK(name, type, bits, less, side, n - BITS, UINT64_MAX << (BITS - (n - i)));         \
         i = n;                                                                                     \
     }                                                                                              \
     for (size_t j = 0; j < sizeof(wide) / LANE; j++) signs = (bits)(signs | sign[j]);              \

@@ -156,6 +156,49 @@ def test_ties(n, level):
         assert breaks_on(twin, distinct) == []  # it is the ties that give it away
 
 
+def blocks_of(dtype, n, large):
+    """n scores that are large where it is said, the large ones distinct as far as may be."""
+    x = np.zeros(n, dtype)
+    x[large] = 1 if x.dtype.kind == "b" else 2 + np.arange(np.count_nonzero(large)) % 100
+    return x
+
+
+#: Where the scores that get in stand: a few in a block of 64, many, runs, whole blocks.
+PLACES = {
+    "2 in 100": lambda at, rng: rng.random(at.size) < 0.02,
+    "2 a block": lambda at, rng: np.isin(at % 64, (5, 63)),
+    "3 a block": lambda at, rng: np.isin(at % 64, (0, 31, 62)),
+    "1 in 5": lambda at, rng: rng.random(at.size) < 0.2,
+    "runs": lambda at, rng: at % 500 < 90,
+    "whole blocks": lambda at, rng: at // 64 % 7 == 3,
+    "the end": lambda at, rng: at >= at.size - 130,
+}
+
+
+def cut_with_two_a_block(x, m):
+    """Broken twin: of a block it takes two, as if more never got in."""
+    bound = x[oracle(x)[m - 1]]
+    kept = [start + np.flatnonzero(x[start : start + 64] >= bound)[:2]
+            for start in range(0, x.size, 64)]  # fmt: skip
+    kept = np.concatenate(kept)
+    return kept[oracle(x[kept])][:m]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_however_many_of_a_block_get_in(dtype, level):
+    at, rng = np.arange(9000), np.random.default_rng(3)
+    for name, place in PLACES.items():
+        large = place(at, rng)
+        x = blocks_of(dtype, at.size, large)
+        m = np.count_nonzero(large)
+        expected = oracle(x)
+        for k in {1, m // 2, m}:
+            assert np.array_equal(argtopk(x, k), expected[:k]), (name, k)
+            assert np.array_equal(argtopk(x, k, sorted=False), np.sort(expected[:k])), (name, k)
+        if name in ("3 a block", "1 in 5", "runs", "whole blocks", "the end"):
+            assert not np.array_equal(cut_with_two_a_block(x, m), expected[:m]), name
+
+
 EXTREMES = {
     "i8": [np.iinfo(np.int64).min, np.iinfo(np.int64).min + 1, -1, 0, 1, np.iinfo(np.int64).max],
     "u8": [0, 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1],
