@@ -12,6 +12,7 @@ in; what is released then is not private.
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import os
 from collections.abc import Iterable
@@ -22,8 +23,9 @@ import numpy.typing as npt
 
 from dptopk._core import GeneratorSource, SecureSource, Source, TapeSource
 from dptopk._validate import integer
+from dptopk.errors import RandomnessError
 
-__all__ = ["Rng", "SeededRng", "TapeRng", "acquire", "check_rng", "release"]
+__all__ = ["Rng", "SeededRng", "TapeRng", "acquire", "check_rng", "release", "token"]
 
 
 class SeededRng:
@@ -176,6 +178,24 @@ def check_rng(rng: Rng | None) -> None:
     Call it before a budget is charged. It reads no word.
     """
     release(acquire(rng))
+
+
+def token(count: int) -> str:
+    """Return random bytes of the system as hexadecimal digits.
+
+    Parameters
+    ----------
+    count : int
+        How many bytes.
+
+    Raises
+    ------
+    RandomnessError
+        If the operating system has none.
+    """
+    with contextlib.suppress(OSError, NotImplementedError):
+        return os.urandom(count).hex()
+    raise RandomnessError("the operating system has no secure random bytes")
 
 
 def _after_fork_in_child() -> None:

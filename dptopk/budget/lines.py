@@ -20,7 +20,6 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from fractions import Fraction
@@ -29,6 +28,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dptopk.budget.store import Line
 from dptopk.errors import LedgerError
+from dptopk.rng import token
 
 __all__ = [
     "Amounts",
@@ -161,7 +161,7 @@ def line_after(
         "previous": "" if before is None else before.hash,
         "at": at or now(),
         "library": library or _library(),
-        "nonce": secrets.token_hex(8),  # two lines are never the same
+        "nonce": token(8),  # two lines are never the same
         "kind": kind,
         "left": _texts(left),
         "periods": periods,

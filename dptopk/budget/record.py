@@ -6,7 +6,6 @@ import datetime
 import decimal
 import json
 import math
-import secrets
 import uuid
 import zoneinfo
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from dptopk.histogram import Histogram, Histograms
 from dptopk.histogram.numbered import LabelsByNumber
 from dptopk.release import Cost, CountsNoise, Release
 from dptopk.releases import Releases
+from dptopk.rng import token
 
 __all__ = ["check_labels", "decode", "encode"]
 
@@ -131,7 +131,7 @@ def encode(release: Release | Releases) -> str:
 
 
 def _salted(state: dict[str, Any]) -> str:
-    return json.dumps({**state, "salt": secrets.token_hex(16)}, allow_nan=False)
+    return json.dumps({**state, "salt": token(16)}, allow_nan=False)
 
 
 def _state(release: Release) -> dict[str, Any]:

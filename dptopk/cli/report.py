@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from types import TracebackType
 
 from dptopk.cli.printing import Refused
 from dptopk.plotting.page import MARK
+from dptopk.rng import token
 
 __all__ = ["Report"]
 
@@ -34,7 +34,7 @@ class Report:
             return
         _check(path)
         folder, name = os.path.split(os.path.abspath(path))
-        self._part = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+        self._part = os.path.join(folder, f".{name}.{token(8)}")
         try:
             self._fd = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             os.posix_fallocate(self._fd, 0, ROOM)
