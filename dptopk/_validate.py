@@ -194,6 +194,8 @@ def labels_array(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:
         return None
     if isinstance(labels, (str, bytes)):
         raise TypeError("labels must be a sequence, one label an item")
+    if isinstance(labels, np.ma.MaskedArray):
+        raise TypeError("labels must be all there, got a masked array: its mask would be lost")
     if not isinstance(labels, (np.ndarray, list, tuple)):
         labels = np.asarray(labels)
     if isinstance(labels, np.ndarray) and labels.ndim != 1:  # also sets and generators

@@ -254,6 +254,8 @@ def _compared(picks: Any, counts: Any, k: int) -> _Compared:
         values = np.array(list(counts.values()))
         places = _places(items, place)
     else:
+        if isinstance(counts, np.ma.MaskedArray):
+            raise TypeError("counts must be numbers, got a masked array: its mask would be lost")
         values = np.asarray(counts)
         places = [integer("an item of picks", item, minimum=0) for item in items]
         if any(place >= values.size for place in places):

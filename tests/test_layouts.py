@@ -12,12 +12,13 @@ import pytest
 import dptopk as dp
 from dptopk.mechanisms.table import MECHANISMS
 
-COUNTS = np.random.default_rng(0).integers(0, 50, 3000)
+COUNTS = np.random.default_rng(0).integers(1, 50, 3000)
 COUNTS[:5] = [900, 30, 700, 20, 800]
 OPTIONS = {
     "k": 3, "epsilon": 1.0, "delta": 1e-3, "max_items_per_user": 2, "scale": 1.0, "threshold": 500,
     "mechanism_epsilon": 0.5, "tau": 1,
 }  # fmt: skip
+NAMES = [f"item {n}" for n in range(3000)]
 PICKS = dp.peel(COUNTS, k=3, epsilon=1.0, rng=dp.SeededRng(1))
 
 
@@ -49,7 +50,34 @@ CALLS = {
     for name in MECHANISMS
     if name not in ("weighted", "stable_release", "stable_queries", "rank_pairs")
 }
+
+
+def seeded():
+    return {"k": 5, "epsilon": 1.0, "rng": dp.SeededRng(1)}
+
+
+MEASURES = sorted(set(dp.metrics.__all__) - {"number_returned"})
+
+
+def measured(name):
+    return lambda a: getattr(dp.metrics, name)(PICKS, a, 5)
+
+
 CALLS |= {
+    "weighted": lambda a: dp.weighted(
+        dp.Histogram.from_weights(a, soft_cap=2, norm="l1", domain_is_public=True), **seeded()
+    ),
+    "from_weights": lambda a: (
+        dp.Histogram.from_weights(a, soft_cap=2, domain_is_public=True).counts
+    ),
+    "Histogram": lambda a: dp.Histogram(a).counts,
+    "truncated": lambda a: dp.Histogram.truncated(a, NAMES, next_count=0, k_bar=3000).counts,
+    "Histograms": lambda a: list(
+        dp.peel(
+            dp.Histograms(a, offsets=[0, 100, 3000], max_groups_per_user=1), **seeded()
+        ).values()
+    ),
+    **{f"metrics.{name}": measured(name) for name in MEASURES},
     "argtopk": lambda a: dp.argtopk(a, 5),
     "topk": lambda a: dp.topk(a, 5),
     "argtopk ragged": lambda a: dp.argtopk(a, 5, offsets=[0, 100, 100, 3000]),
@@ -181,6 +209,66 @@ def test_layouts(name):
             with pytest.raises((TypeError, ValueError)) as caught:
                 call(lay(COUNTS))
             assert "900" not in str(caught.value), how
+
+
+def masked(values):
+    return np.ma.array(values, mask=np.zeros(np.shape(values), bool))
+
+
+MASKED = {
+    "users": lambda: dp.Histogram.from_events((masked([1]), ["a"]), user="user", item="item"),
+    "items": lambda: dp.Histogram.from_events(([1], masked(["a"])), user="user", item="item"),
+    "a domain": lambda: dp.Histogram.from_events(
+        ([1], ["a"]), user="user", item="item", domain=masked(["a"])
+    ),
+    "labels": lambda: dp.Histogram([3, 2], masked(["a", "b"])),
+    "labels of the largest": lambda: dp.Histogram.truncated(
+        [3, 2], masked(["a", "b"]), next_count=0, k_bar=2
+    ),
+    "labels of weights": lambda: dp.Histogram.from_weights([3, 2], masked(["a", "b"]), soft_cap=2),
+    "rows": lambda: dp.Histograms(masked([[1, 2]]), max_groups_per_user=1),
+    "groups": lambda: dp.Histograms([[1, 2]], groups=masked(["a"]), max_groups_per_user=1),
+    "offsets": lambda: dp.argtopk([3, 1], 1, offsets=masked([0, 2])),
+    "comparisons": lambda: dp.rank_pairs(
+        masked(WINS), degree=5, comparisons_per_pair=40, **seeded()
+    ),
+    "counts to measure by": lambda: dp.metrics.f1_score([0], masked([3, 2]), 1),
+}
+
+
+@pytest.mark.parametrize("what", MASKED)
+def test_no_mask_is_lost(what):
+    """Whether it hides anything or not: that would be data."""
+    with pytest.raises((TypeError, ValueError), match="(?i)masked ?array"):
+        MASKED[what]()
+
+
+WINS = np.random.default_rng(1).multinomial(40, [0.5, 0.5], (6, 6))[..., 0]
+WINS = np.triu(WINS, 1) + np.tril(40 - WINS.T, -1)
+SQUARES = {
+    "unaligned": lambda a: unaligned(a.ravel()).reshape(a.shape),
+    "by columns": np.asfortranarray,
+    "turned twice": lambda a: np.ascontiguousarray(a.T).T,
+    "every other": lambda a: np.repeat(np.repeat(a, 2, 0), 2, 1)[::2, ::2],
+    "backwards": lambda a: a[::-1, ::-1].copy()[::-1, ::-1],
+} | {
+    how: RIGHT[how]
+    for how in ("byte-swapped", "read only", "memoryview", "a list", "int16", "uint64", "__array__")
+}
+
+
+def test_layouts_of_comparisons():
+    def call(wins):
+        return plain(dp.rank_pairs(wins, degree=5, comparisons_per_pair=40, **seeded()))
+
+    right = call(WINS)
+    for how, lay in SQUARES.items():
+        assert call(lay(WINS)) == right, how
+    for how in ("objects", "strings", "complex", "times", "long doubles", "an iterator", "bytes"):
+        with pytest.raises((TypeError, ValueError)):
+            call(WRONG[how](WINS))
+    with pytest.raises(TypeError):
+        call(WINS.astype(float))
 
 
 @pytest.mark.parametrize("name", CALLS)

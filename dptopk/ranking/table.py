@@ -48,6 +48,8 @@ def read_table(
 
 def _matrix(wins: Any) -> Any:
     matrix: Any = wins
+    if isinstance(wins, np.ma.MaskedArray):
+        raise TypeError("wins must be a plain matrix, got a masked array: its mask would be lost")
     if not sparse.issparse(wins):
         try:
             matrix = np.asarray(wins)
