@@ -239,7 +239,7 @@ MASKED = {
 @pytest.mark.parametrize("what", MASKED)
 def test_no_mask_is_lost(what):
     """Whether it hides anything or not: that would be data."""
-    with pytest.raises((TypeError, ValueError), match="(?i)masked ?array"):
+    with pytest.raises((TypeError, ValueError), match=r"(?i)masked ?array"):
         MASKED[what]()
 
 
