@@ -86,8 +86,8 @@ static inline void bound(const race *r, const dptk_block *b, double score, dptk_
     runner->high = value + error;
     runner->low = value - error;
     if (!(error < INFINITY)) { /* past the range of doubles: far below, or not known at all */
-        const int far = score <= -0x1.8p1023 && b->offset <= 0x1p1020
-                     && b->noise + b->noise_error <= 0x1p1020;
+        const int far =
+            score <= -0x1.8p1023 && b->offset <= 0x1p1020 && b->noise + b->noise_error <= 0x1p1020;
         runner->high = far ? -0x1p1022 : INFINITY;
         runner->low = -INFINITY;
     }
@@ -124,7 +124,8 @@ static inline int advance(race *r, size_t block, dptk_runner *runner)
 }
 
 /* A uniform one of the block's items not seen yet: a Fisher-Yates shuffle of the
- * positions, which are listed when the first one is drawn. */
+ * positions. They are listed when the second one is drawn: until then the first of them
+ * says which came first, as most large blocks are looked into once at most. */
 static inline int draw_head(race *r, const dptk_block *b, int64_t *place, int64_t *key)
 {
     const uint64_t left = (uint64_t)(b->size - b->taken);
@@ -135,9 +136,15 @@ static inline int draw_head(race *r, const dptk_block *b, int64_t *place, int64_
         int status = next_below(r->rng, left, &rank);
         if (status != DPTK_OK) return status;
     }
-    if (b->size > 1) {
-        if (b->taken == 0)
+    if (b->size > 1 && b->taken == 0) {
+        *place += (int64_t)rank;
+        position[0] = (uint32_t)rank;
+    } else if (b->size > 1) {
+        if (b->taken == 1) {
+            const uint32_t gone = position[0];
             for (int64_t i = 0; i < b->size; i++) position[i] = (uint32_t)(b->start + i);
+            position[gone] = position[left];
+        }
         *place = position[rank];
         position[rank] = position[left - 1];
     }

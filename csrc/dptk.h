@@ -358,7 +358,8 @@ int dptk_sweep_floor(const dptk_field *field, size_t k, double scale, int noise,
  * Words: one for each block in order (head, tail). Then for each block in order, as long as
  * its next order statistic is above the floor and items remain: those of a uniform integer,
  * and one for its next order statistic if items still remain. If fewer than k of the items
- * seen are above the floor it falls, by 1/4, 1/2, 1, ... in turn, and each block goes on.
+ * seen are above the floor it falls, by 1/4, and each time by an eighth more than before, and each
+ * block goes on.
  * Returns DPTK_UNDECIDED also if a value can't be told from a floor.
  * Cost: 30 to 50 ns for each item seen, k times a small constant. */
 int dptk_sweep(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
@@ -409,7 +410,8 @@ int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scal
  * Equivalent: k times: v = key/scale + noise of the items left; i = argmax(v);
  * pick i and take it out. With Gumbel noise that has the law of dptk_race, with
  * no other noise.
- * Words: k times those of dptk_race for one pick over the items left in order.
+ * Words: k times those of dptk_race for one pick over the items left in order, but that the first
+ * of the equal scores of a pick has taken its place.
  * The tail's bound remains the score of the head's last item, picked or not.
  * Returns as dptk_race does.
  * Cost: k races for one pick, and moving the head items before each pick. */

@@ -278,6 +278,20 @@ int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scal
     return DPTK_OK;
 }
 
+/* The first of the keys in order that equals the one at a place. */
+static size_t first_of(const int64_t *key, size_t place)
+{
+    size_t low = 0, high = place;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (key[middle] == key[place])
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                      double error_factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item)
 {
@@ -300,9 +314,15 @@ int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double sc
         if (status == DPTK_OK) status = next_pick(&r, &place);
         if (status != DPTK_OK) return status;
         item[i] = item_at(&r, place);
-        if (place < r.first_tail) { /* those before it close the gap: they are few */
-            memmove(key + 1, key, (size_t)place * sizeof *key);
-            memmove(index + 1, index, (size_t)place * sizeof *index);
+        if (place < r.first_tail) { /* the first of its score takes its place, ... */
+            size_t gap = first_of(key, (size_t)place);
+            index[place] = index[gap];
+            while (gap > 0) { /* ... and that of the next larger score the place of that one */
+                const size_t top = first_of(key, gap - 1);
+                key[gap] = key[top];
+                index[gap] = index[top];
+                gap = top;
+            }
             key++;
             index++;
             r.m--;

@@ -14,8 +14,8 @@
 /* ---- the floor ------------------------------------------------------------ */
 
 enum {
-    MANY = 512,  /* picks from which a sweep is faster than a race, whatever the scores */
-    SOME = 16,   /* ... and if the tail is looked at a lot: OFTEN looks or more */
+    MANY = 512, /* picks from which a sweep is faster than a race, whatever the scores */
+    SOME = 16,  /* ... and if the tail is looked at a lot: OFTEN looks or more */
     OFTEN = 64,
     POINTS = 96, /* of the head, and of the tail, from which the floor is estimated, ... */
     FEWER = 32,  /* ... for fewer than MANY picks */
@@ -49,8 +49,8 @@ static double chance_above(int noise, double x)
 /* What the floor is estimated from; scores in scales, measured from the first. */
 typedef struct sample {
     const race *r;
-    size_t most;         /* so many points of the head, and of the tail */
-    double tail[POINTS]; /* some scores of the tail */
+    size_t most;             /* so many points of the head, and of the tail */
+    double tail[POINTS + 1]; /* some scores of the tail */
     size_t n_points;
 } sample;
 
@@ -81,17 +81,20 @@ static double expected_above(const sample *s, double x)
     const size_t points = to - from < s->most ? to - from : s->most;
     double head = 0.0, tail = 0.0;
     for (size_t i = 0; i < points; i++)
-        head += chance_above(
-            r->noise, x - score_at(r, from + (2 * i + 1) * (to - from) / (2 * points)));
+        head += chance_above(r->noise,
+                             x - score_at(r, from + (2 * i + 1) * (to - from) / (2 * points)));
     for (size_t i = 0; i < s->n_points; i++) tail += chance_above(r->noise, x - s->tail[i]);
     if (points) head *= (double)(to - from) / (double)points;
     if (s->n_points) tail *= (double)r->n_tail / (double)s->n_points;
     return (double)from + head + tail;
 }
 
+/* The first of the tail's stands for those that the sample missed, which may be most of what
+ * matters. A floor that is too high costs little, as it falls; one too low costs looks. */
 static void take_sample(sample *s)
 {
     const race *r = s->r;
+    if (r->n_tail) s->tail[s->n_points++] = score_at(r, r->m - 1);
     for (size_t i = 0; r->n_tail && i < s->most; i++) {
         const size_t at = (size_t)((double)r->tail->n * ((double)i + 0.5) / (double)s->most);
         const int64_t key = score_key(r->tail, at);
@@ -158,8 +161,7 @@ static void mark_head(const race *r)
 {
     uint64_t *seen = r->scratch->seen;
     memset(seen, 0, (r->tail->n + 63) / 64 * sizeof *seen);
-    for (size_t i = 0; i < r->m; i++)
-        seen[r->index[i] / 64] |= (uint64_t)1 << (r->index[i] % 64);
+    for (size_t i = 0; i < r->m; i++) seen[r->index[i] / 64] |= (uint64_t)1 << (r->index[i] % 64);
 }
 
 /* A uniform item of the tail without a mark, which it gets. */
@@ -188,8 +190,7 @@ static void value_tail(const race *r, const dptk_block *b, size_t first)
 #if DPTK_GNU
         if (i + AHEAD < r->n_runners)
             __builtin_prefetch(r->tail->data
-                               + (ptrdiff_t)(seen[i + AHEAD].id - r->first_tail)
-                                     * r->tail->stride);
+                               + (ptrdiff_t)(seen[i + AHEAD].id - r->first_tail) * r->tail->stride);
 #endif
         key = score_key(r->tail, item);
         of.noise = seen[i].high;
@@ -261,9 +262,10 @@ int dptk_sweep(dptk_rng *rng, const dptk_field *field, size_t k, double scale, i
     size_t above = 0;
     int status = dptk_start_blocks(&r, k);
     if (r.n_tail) mark_head(&r);
-    for (double fall = 0.25; status == DPTK_OK; floor -= fall, fall *= 2.0) {
+    for (double fall = 0.25; status == DPTK_OK; floor -= fall, fall *= 1.125) {
         for (size_t i = 0; status == DPTK_OK && i < r.n_blocks; i++)
             status = sweep_block(&r, i, floor);
+        if (status == DPTK_OK && r.n_runners < k) continue;
         if (status == DPTK_OK) status = count_above(&r, floor, &above);
         if (above >= k) break;
     }

@@ -93,6 +93,7 @@ class Histogram:
         "_max_items_per_user",
         "_n_items",
         "_next_count",
+        "_raced",
         "_weighting",
     )
 
@@ -111,6 +112,9 @@ class Histogram:
     _max_items_per_user: int | None
     _weighting: tuple[int, str] | None  # soft cap and norm, if the counts are sums of weights
     _envelope: tuple[Any, Any] | None  # that of the last call of `joint`, and which call it was
+    _raced: (
+        tuple[tuple[int, float], int] | None
+    )  # k and scale of the last race, and its head's size
 
     def __init__(self, counts: Numbers, labels: Any = None):
         array = counts_array("counts", counts)
@@ -155,7 +159,7 @@ class Histogram:
         self._k_bar = k_bar
         self._next_count = next_count
         self._max_items_per_user = max_items_per_user
-        self._groups = self._group_ends = self._envelope = None
+        self._groups = self._group_ends = self._envelope = self._raced = None
         empty = np.empty(0, np.int64)
         self._head = (empty, empty) if head is None else head
         self._n_items = (0 if column is None else column.size) if n_items is None else n_items

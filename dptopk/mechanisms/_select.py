@@ -66,7 +66,12 @@ class Scores(NamedTuple):
         n, tail = len(h), h.tail
         if tail is None:  # clamped
             return _clamped_head(h)
-        keys, items = full_head(h.head, n, k=k, scale=scale, tail=tail)
+        call, size = h._raced or (None, 0)
+        if call == (k, scale):
+            keys, items = h.head(size)
+        else:
+            keys, items = full_head(h.head, n, k=k, scale=scale, tail=tail)
+            h._raced = (k, scale), keys.size
         return Head(keys, items, tail if keys.size < n else None, False)
 
     @property
@@ -224,6 +229,8 @@ def full_head(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Cut n items so that a race for k picks seldom looks in vain at what is left.
 
+    It is meant for a `cut` that keeps what it put in order.
+
     How many are cut follows from the scores and the scale, not from the
     random words: it changes the cost, never the law.
     """
@@ -233,7 +240,7 @@ def full_head(
         return keys, items
     if scores_fall(keys, n, k=k, scale=scale, real=False):
         return keys, items
-    better, _ = better_size(keys, tail, k=k, scale=scale, real=False)
+    better, _ = better_size(keys, tail, k=k, scale=scale, real=False, calls=CALLS)
     return cut(better) if better > m else (keys, items)
 
 
@@ -241,6 +248,7 @@ SAMPLE, MANY = 1024, 128  # picks, of which there are many if every MANY-th scor
 # What an item costs, in ns: to pass by, to put in order, to look at in the tail; and what it
 # costs to estimate all that.
 PASS, ORDER, LOOK, ESTIMATE = 0.2, 35.0, 80.0, 60_000.0
+CALLS = 16  # calls that a head which a histogram keeps is for, or so
 DRAW = 1.4  # what a score costs whose noise is drawn
 WORTH = 1 << 17  # so many scores are worth the estimate
 
@@ -252,14 +260,14 @@ def _places(n: int) -> np.ndarray:
 
 
 def better_size(
-    keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool
+    keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool, calls: int = 1
 ) -> tuple[int, float]:
     """Return how large a head would be the cheapest for k picks, having one, and its cost.
 
     A race looks into the tail whenever (the head's last score) + (a noise of the tail)
     beats the k-th largest noisy value, which about k of the scores do. It is estimated
     from the head, and from a sample of the tail, which also tells what other heads would
-    end in.
+    end in. So many `calls` share what a cut costs.
     """
     n, m = tail.size, keys.size
     last = float(scores_of(keys[-1:], real)[0])
@@ -274,12 +282,12 @@ def better_size(
             share = rest[: 1 + (k - 1) // step] / (k / step - np.arange(1 + (k - 1) // step))
             lead = math.log(share[(share >= weights[: share.size]).argmax()])
             cost = (n - m) * math.exp(-lead) * LOOK
-            if cost < PASS * n + ESTIMATE:
+            if cost < (PASS * n + ESTIMATE) / calls:
                 return m, cost
         sizes = m + (n - m) * np.arange(SAMPLE + 1) / SAMPLE
         down = np.append(0.0, np.sort(down))
         looks = (n - sizes) * np.minimum(np.exp(-lead - down), 1.0)
-    costs = ORDER * sizes + LOOK * looks + PASS * n
+    costs = (ORDER * sizes + PASS * n) / calls + LOOK * looks
     costs[0] = LOOK * looks[0]  # that one is there
     return math.ceil(sizes[costs.argmin()]), float(costs.min())
 

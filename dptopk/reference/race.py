@@ -316,7 +316,7 @@ def sweep(
             heapq.heapify(above)
             return [pop_leader(above).item for _ in range(k)]
         floor -= fall
-        fall *= 2.0
+        fall *= 1.125
 
 
 def reaches(runner: Runner, floor: float) -> bool:
@@ -364,7 +364,13 @@ def race_afresh(
         picks = [*picks, pick]
         if pick in items:
             position = items.index(pick)
-            del scores[position], items[position]
+            gap = scores.index(scores[position])  # the first of its score takes its place, ...
+            items[position] = items[gap]
+            while gap > 0:  # ... and that of the next larger score the place of that one
+                top = scores.index(scores[gap - 1])
+                scores[gap], items[gap] = scores[top], items[top]
+                gap = top
+            del scores[0], items[0]
     return picks
 
 
