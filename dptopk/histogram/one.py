@@ -114,7 +114,7 @@ class Histogram:
     _envelope: tuple[Any, Any] | None  # that of the last call of `joint`, and which call it was
     _raced: (
         tuple[tuple[int, float], int] | None
-    )  # k and scale of the last race, and its head's size
+    )  # k, scale and head size of the last race
 
     def __init__(self, counts: Numbers, labels: Any = None):
         array = counts_array("counts", counts)
