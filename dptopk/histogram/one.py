@@ -112,9 +112,7 @@ class Histogram:
     _max_items_per_user: int | None
     _weighting: tuple[int, str] | None  # soft cap and norm, if the counts are sums of weights
     _envelope: tuple[Any, Any] | None  # that of the last call of `joint`, and which call it was
-    _raced: (
-        tuple[tuple[int, float], int] | None
-    )  # k, scale and head size of the last race
+    _raced: tuple[tuple[int, float], int] | None  # k, scale and head size of the last race
 
     def __init__(self, counts: Numbers, labels: Any = None):
         array = counts_array("counts", counts)
