@@ -11,6 +11,7 @@ for engine in ("duckdb", "pandas", "polars"):
 pa = pytest.importorskip("pyarrow")
 
 from doors import ALL_DOORS, events, through  # noqa: E402
+from grids import thinned  # noqa: E402
 from hypothesis import HealthCheck, given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
@@ -114,8 +115,7 @@ def weights_of(h):
     return Counter(dict(zip(h.labels, h.counts.tolist(), strict=True)))
 
 
-@pytest.mark.parametrize("norm", ["l2", "l1"])
-@pytest.mark.parametrize("door", ALL_DOORS)
+@pytest.mark.parametrize(("door", "norm"), thinned(ALL_DOORS, ["l2", "l1"], keep=2))
 @settings(
     max_examples=4,
     deadline=None,
