@@ -249,7 +249,15 @@ def test_equal_decimals_are_written_alike():
     assert got.counts.tolist() == [3]
 
 
-NULLS = [None, float("nan"), pd.NA, pd.NaT, Decimal("NaN"), Decimal("sNaN"), np.datetime64("NaT")]
+NULLS = [
+    None,
+    float("nan"),
+    pd.NA,
+    pd.NaT,
+    Decimal("NaN"),
+    Decimal("sNaN"),
+    np.datetime64("NaT", "us"),
+]
 
 
 @pytest.mark.parametrize("null", [*NULLS, ("a", float("nan"))], ids=repr)

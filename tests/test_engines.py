@@ -225,6 +225,7 @@ def test_an_ibis_table_of_another_database_is_refused():
     con.raw_sql("CREATE TABLE e (user TEXT, item TEXT)")
     with pytest.raises(SourceError, match=r"this one is of sqlite; give its query to .*from_sql"):
         dp.Histogram.from_events(con.table("e"), **COLUMNS)
+    con.disconnect()
     memory = ibis.memtable(events([1, 2], ["a", "b"]))
     assert dp.Histogram.from_events(memory, **COLUMNS).labels == ["a", "b"]
 

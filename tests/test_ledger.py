@@ -4,6 +4,7 @@ DPTOPK_CRASHES and DPTOPK_HAMMER=1 set the size of the two long tests (1,000 run
 processes of 4 threads of 500 calls).
 """
 
+import contextlib
 import datetime
 import decimal
 import json
@@ -47,10 +48,8 @@ def ledger(path):
 
 
 def sql(path, text):
-    with sqlite3.connect(path) as db:
-        rows = db.execute(text).fetchall()
-    db.close()
-    return rows
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
+        return db.execute(text).fetchall()
 
 
 def left(path):
@@ -279,11 +278,10 @@ def test_the_record_is_append_only(ledger, path):
 
 def forge(path, change):
     """Change a record in spite of its triggers."""
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         for trigger in ("update", "delete", "replace"):
             db.execute(f"DROP TRIGGER IF EXISTS lines_{trigger}")
         db.execute(change)
-    db.close()
 
 
 FORGERIES = {

@@ -1,5 +1,6 @@
 """Ledger files under other names, in signal handlers, after losses; and those of version 0.1."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -274,7 +275,8 @@ def test_a_signal_handler_raises_or_works_and_never_hangs(path, what):
     calls, _, amid, refused = map(int, done.stdout.split())
     assert amid > 0
     assert (refused > 0) == (what == "call")
-    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     with dp.Ledger(path) as ledger:
         history = ledger.history("ann")
         answered = sum(entry.release is not None for entry in history)
