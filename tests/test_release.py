@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -45,8 +46,17 @@ def test_two_builds_are_the_same_bytes(tmp_path):
     for name, path in some.items():
         assert path.read_bytes() == others[name].read_bytes(), name
     wheel = next(path for name, path in some.items() if name.endswith(".whl"))
+    only_sources(next(path for name, path in some.items() if name.endswith(".gz")))
     same_modules(wheel)
     accepted(wheel)
+
+
+def only_sources(package):
+    """Nothing that a compiler made: neither machine code nor Cython's C."""
+    with tarfile.open(package) as packed:
+        names = {name.partition("/")[2] for name in packed.getnames()}
+    assert {"dptopk/_core.pyx", "csrc/dptk.h", "tests/conftest.py"} <= names
+    assert [name for name in names if name.endswith((".so", ".pyd", "_core.c"))] == []
 
 
 def same_modules(wheel):
