@@ -209,7 +209,7 @@ WHICH = (arrays(), K, st.booleans(), st.booleans(), st.booleans())
 
 
 def test_argtopk_of_anything(wide):
-    holds(check_argtopk, *WHICH, number=150, wide=wide)
+    holds(check_argtopk, *WHICH, number=150, wide=wide, times=6)
 
 
 # ---- mechanisms: what they answer is what they answer for plain numbers
@@ -235,7 +235,7 @@ NAMES = [name for name in CALLS if "ragged" not in name]
 
 
 def test_mechanisms_of_anything(wide):
-    holds(check_call, st.sampled_from(NAMES), arrays(), number=150, wide=wide)
+    holds(check_call, st.sampled_from(NAMES), arrays(), number=150, wide=wide, times=6)
 
 
 # ---- and each of these checks sees a mistake

@@ -94,7 +94,7 @@ def test_odd_command_lines_are_refused_plainly(folder, capsys, wide):
     def one(line):
         check(folder, capsys, line)
 
-    holds(one, lines(), number=30, wide=wide)
+    holds(one, lines(), number=30, wide=wide, times=4)
 
 
 def quotes(args):

@@ -8,10 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -211,29 +209,30 @@ def test_sources_are_not_copied(make, copying):
         copying(source)
 
 
-def in_a_ledger(what):
-    ledger = dp.Ledger(Path(tempfile.mkdtemp()) / "l.sqlite")
-    ledger.create("ann", k_star=20, calls=5, epsilon=1.0, delta=1e-6)
-    ledger.create_filter("bob", epsilon=1.0)
-    return what(ledger)
-
-
 #: What would spend a budget, or draw its words, once more in a copy.
 SPENDERS = {
-    "a session": lambda: dp.Session(k_star=20, calls=5, epsilon=1.0, delta=1e-6),
-    "a filter": lambda: dp.Filter(epsilon=1.0),
-    "a ledger's session": lambda: in_a_ledger(lambda ledger: dp.Session.bound(ledger, "ann")),
-    "a ledger's filter": lambda: in_a_ledger(lambda ledger: dp.Filter.bound(ledger, "bob")),
-    "a ledger": lambda: in_a_ledger(lambda ledger: ledger),
-    "tests of a threshold": lambda: dp.SparseVector(threshold=1, epsilon=1.0, hits=3),
+    "a session": lambda _: dp.Session(k_star=20, calls=5, epsilon=1.0, delta=1e-6),
+    "a filter": lambda _: dp.Filter(epsilon=1.0),
+    "a ledger's session": lambda ledger: dp.Session.bound(ledger, "ann"),
+    "a ledger's filter": lambda ledger: dp.Filter.bound(ledger, "bob"),
+    "a ledger": lambda ledger: ledger,
+    "tests of a threshold": lambda _: dp.SparseVector(threshold=1, epsilon=1.0, hits=3),
 }
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    with dp.Ledger(tmp_path / "l.sqlite") as ledger:
+        ledger.create("ann", k_star=20, calls=5, epsilon=1.0, delta=1e-6)
+        ledger.create_filter("bob", epsilon=1.0)
+        yield ledger
 
 
 @pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
 @pytest.mark.parametrize("what", SPENDERS)
-def test_what_spends_a_budget_is_not_copied(what, copying):
+def test_what_spends_a_budget_is_not_copied(what, copying, ledger):
     """But for what goes on sharing the one there is, as any other name of it does."""
-    spender = SPENDERS[what]()
+    spender = SPENDERS[what](ledger)
     if copying is copy.copy and what in ("a ledger", "tests of a threshold"):
         shared = copying(spender).__dict__
         assert all(shared[name] is value for name, value in spender.__dict__.items())
