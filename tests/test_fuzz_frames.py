@@ -61,6 +61,8 @@ def naive(rows, least):
 
 
 def check(door, table, rows, nulls, k_bar, least):
+    if "pandas" in door and any(column.null_count for column in table.columns):
+        door = "pandas on arrow"  # NumPy has no nulls: its integers would be floats before we come
     frame = TABLES[door](table)
     options = {"nulls": nulls, "k_bar": k_bar, "min_events": least}
     kept = [(user, item) for user, item in rows if user is not None and item is not None]

@@ -30,15 +30,16 @@ if not EVENTS.is_file():
 
 
 @contextmanager
-def running(ledger_path, events, **settings):
-    """Start it on a free port; yield its address."""
+def running(ledger_path, events, before=(), **settings):
+    """Start it on a free port; yield its address. What is before it on the path goes first."""
+    path = [*before, str(Path(dp.__file__).parents[1]), *sys.path]
     # The port is the system's choice, and uvicorn says which in its log.
     process = subprocess.Popen(
         [sys.executable, "-m", "uvicorn", "server:app", "--port", "0", "--no-access-log"],
         cwd=ROOT / "examples",
         env={**os.environ, "EVENTS": str(events), "LEDGER": str(ledger_path),
              "LEDGER_TIMEOUT": "8", **settings,
-             "PYTHONPATH": os.pathsep.join([str(Path(dp.__file__).parents[1]), *sys.path])},
+             "PYTHONPATH": os.pathsep.join(path)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -60,11 +61,38 @@ def running(ledger_path, events, **settings):
     assert process.returncode in (0, -15)
 
 
+# While there is a file, the read of the number in it has no random bytes.
+NO_BYTES = """
+import os
+
+real, asked = os.urandom, []
+
+def urandom(count):
+    try:
+        with open(os.environ["NO_BYTES"]) as file:
+            missing = int(file.read())
+    except OSError:
+        asked.clear()
+        return real(count)
+    asked.append(count)
+    if len(asked) == missing + 1:
+        raise OSError("none")
+    return real(count)
+
+os.urandom = urandom
+"""
+
+
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
     path = tmp_path_factory.mktemp("server") / "budgets.sqlite"
-    columns = {"USER_COLUMN": "package", "ITEM_COLUMN": "dependency"}
-    with dp.Ledger(path) as ledger, running(path, EVENTS, **columns) as address:
+    (path.parent / "sitecustomize.py").write_text(NO_BYTES)
+    settings = {
+        "USER_COLUMN": "package", "ITEM_COLUMN": "dependency",
+        "NO_BYTES": str(path.parent / "missing"),
+    }  # fmt: skip
+    before = [str(path.parent)]
+    with dp.Ledger(path) as ledger, running(path, EVENTS, before, **settings) as address:
         yield address, ledger, path
 
 
@@ -225,6 +253,26 @@ def test_what_is_not_understood_is_refused_and_free(server):
     # The same with nothing wrong: the table above is not refused for something else.
     assert sent(address, request("/top?k=3", known))[0] == 200
     assert ledger.budget(ann).remaining == (57, 39)
+
+
+def test_without_random_bytes_nothing_is_answered_and_what_was_charged_stays_so(server, started):
+    """The nonce of the charge; the salt of what is released, and the nonce of its line."""
+    address, ledger, ann, _ = server
+    known = b"x-analyst: " + ann.encode()
+    assert ask(address, "k=2", x_analyst=ann)[0] == 200  # the source has its key
+    left = ledger.budget(ann).remaining
+    missing = started[2].parent / "missing"
+    for read, charged in enumerate([0, 2, 2]):
+        missing.write_text(f"{read}")
+        found = sent(address, request("/top?k=2", known, f"idempotency-key: {read}".encode()))
+        missing.unlink()
+        assert found == (500, b"Internal Server Error")
+        assert ledger.budget(ann).remaining == (left.outcomes - charged, left.calls - charged // 2)
+        status, answer = ask(address, "k=2", x_analyst=ann, idempotency_key=read)
+        assert status == (409 if charged else 200)
+        assert ("items" in answer) != bool(charged)
+        assert ask(address, "k=2", x_analyst=ann)[0] == 200
+        left = ledger.budget(ann).remaining
 
 
 # ---- health, metrics and reload
