@@ -1,5 +1,6 @@
 """The kernels on shared inputs in many threads, by ThreadSanitizer; of the extension: make tsan."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -41,7 +42,12 @@ def tsan(tmp_path_factory):
         command = ["gcc", *FLAGS, *flags, str(DRIVER), *kernels, "-lm", "-pthread", "-o", program]
         subprocess.run(command, check=True)
         return subprocess.run(
-            [*before, program], capture_output=True, text=True, check=False, errors="replace"
+            [*before, program],
+            env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1"},  # the first says enough
+            capture_output=True,
+            text=True,
+            check=False,
+            errors="replace",
         )
 
     return run
