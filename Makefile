@@ -101,7 +101,7 @@ tsan: .venv/dev
 
 # Each file of fuzz/ is a target. Inputs that were found stay in FUZZ_IN, and the next run goes on
 # from them; those of fuzz/corpora are where all begin. TWIN: a changed copy of a kernel.
-FUZZ_SECONDS ?= 600
+FUZZ_SECONDS ?= 60
 FUZZ_IN ?= build/fuzz
 TWIN ?=
 FUZZ_TARGETS := $(patsubst fuzz/%.c,%,$(wildcard fuzz/*.c))
