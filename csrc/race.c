@@ -263,7 +263,7 @@ int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scal
         size_t picked = k, looks;
         double floor;
         int status = DPTK_OK;
-        if ((*done - first) % WATCH_ROWS == WATCH_ROWS - 1 && dptk_stopped(scratch->watch))
+        if (*done % WATCH_ROWS == WATCH_ROWS - 1 && dptk_stopped(scratch->watch))
             return DPTK_STOPPED;
         if (dptk_sweep_floor(&field, k, scale, noise, &floor, &looks))
             status = dptk_sweep(rng, &field, k, scale, noise, error_factor, floor, scratch, out);

@@ -1251,6 +1251,7 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
 # For fewer scores than this a draw is over in some 15 us: see KEEP_GIL.
 cdef enum:
     KEEP_GIL_SCORES = 4096
+    WATCH_ROWS = 32  # of these: less than a millisecond
 
 
 cdef size_t candidates(size_t n, size_t k):
@@ -1326,6 +1327,8 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
     cdef dptk_span span
     cdef int64_t *scratch = NULL
     cdef dptk_buffer *buffer = NULL
+    cdef dptk_watch watch
+    cdef double last
     cdef double factor = error_factor
     cdef size_t i, k, room = 0
     cdef int status = DPTK_OK
@@ -1341,9 +1344,13 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
             if <size_t>(offset[i + 1] - offset[i]) <= most:
                 room = max(room, dptk_draw_scratch(offset[i + 1] - offset[i]))
         scratch = scratch_words(room + 1)
+        watching(&watch, &last)
         while True:
             with nogil:
                 while done < end:
+                    if done % WATCH_ROWS == WATCH_ROWS - 1 and watch.stop(watch.state):
+                        status = DPTK_STOPPED
+                        break
                     k = <size_t>(place[done + 1] - place[done])
                     column.n = <size_t>(offset[done + 1] - offset[done])
                     column.data = <const char *>view.buf
@@ -1366,6 +1373,7 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
                         else:
                             source.rng.first = source.rng.next
                     done += 1
+            stopped(status)
             if status != DPTK_TAPE_END:
                 return done
             source.extend()
