@@ -128,7 +128,7 @@ dist: .venv/dev
 	rm -rf dist build/fresh
 	$(BIN)/python -m build -q --no-isolation
 	$(PYTHON) -m venv build/fresh || $(PYTHON) -m venv --clear --without-pip build/fresh
-	$(call install,--no-compile "$$(ls dist/*.whl)[test]",build/fresh)
+	$(call install,"$$(ls dist/*.whl)[test]",build/fresh)
 	cd build/fresh && bin/dptopk select ../../examples/debian12_sections.parquet \
 		--user package --item dependency -k 10 --epsilon 1 --delta 1e-6
 	cd build/fresh && bin/pytest -p no:cacheprovider -m "not slow and not full" \
