@@ -579,27 +579,42 @@ cdef int output_of(object array, Py_buffer *view) except -1:
     return PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE)
 
 
+cdef object EMPTY = np.empty, INT64 = np.dtype(np.int64), NDARRAY = np.ndarray
+
+# Columns that are done before another thread could use the time, and on the stack.
+cdef enum:
+    SMALL = 1024
+    SMALL_WORDS = 5 * SMALL
+
+
 cdef object top_of(const dptk_column *col, size_t k, int order, object values):
     """The indices; `values`, unless None, takes the elements."""
     cdef Py_buffer index_view, values_view
+    cdef int64_t small[SMALL_WORDS]
     cdef int64_t *scratch = NULL
+    cdef int64_t *out
     cdef int status
     cdef bint filled = values is not None
+    cdef size_t words = dptk_cut_scratch(col.n, k) + k
     memset(&index_view, 0, sizeof(Py_buffer))
     memset(&values_view, 0, sizeof(Py_buffer))
     try:
-        index = np.empty(k, dtype=np.int64)
+        index = EMPTY(k, INT64)
         output_of(index, &index_view)
+        out = <int64_t *>index_view.buf
         if filled:
             output_of(values, &values_view)
-        scratch = scratch_words(dptk_cut_scratch(col.n, k) + k)
-        with nogil:
-            status = dptk_cut(col, k, order, scratch + k, scratch, <int64_t *>index_view.buf,
-                              NULL)
-            if status == DPTK_OK and filled:
-                dptk_take(col, <int64_t *>index_view.buf, k, values_view.buf)
+        if col.n <= SMALL and words <= SMALL_WORDS:
+            status = dptk_cut(col, k, order, small + k, small, out, NULL)
+        else:
+            scratch = scratch_words(words)
+            with nogil:
+                status = dptk_cut(col, k, order, scratch + k, scratch, out, NULL)
         if status == DPTK_NAN:
             raise ValueError(NAN_REFUSED)
+        if filled:
+            with nogil:
+                dptk_take(col, out, k, values_view.buf)
         return index
     finally:
         free(scratch)
@@ -629,7 +644,7 @@ def topk_at_once(a, k, axis, largest, sorted, nan, offsets, workers, bint valued
     cdef Py_buffer view
     cdef dptk_column col
     cdef int order = 0
-    if type(a) is not np.ndarray or type(k) is not int or offsets is not None:
+    if type(a) is not NDARRAY or type(k) is not int or offsets is not None:
         return None
     if type(axis) is not int or axis != -1 or type(workers) is not int or workers != 1:
         return None
@@ -650,7 +665,7 @@ def topk_at_once(a, k, axis, largest, sorted, nan, offsets, workers, bint valued
     try:
         if not 1 <= k <= <Py_ssize_t>col.n:
             return None
-        values = np.empty(k, a.dtype) if valued else None
+        values = EMPTY(k, a.dtype) if valued else None
         return values, top_of(&col, k, order, values)
     finally:
         PyBuffer_Release(&view)
