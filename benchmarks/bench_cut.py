@@ -2,7 +2,8 @@
 
 ``python -m benchmarks cut`` has some cells of each size, type and shape, ``--full`` all of them,
 ``--only 1000000,k=1000,int8`` a part. NumPy's ways are timed once more in a process that may not
-use AVX-512. ``--keep FILE`` writes every figure as JSON.
+use AVX-512. ``--keep FILE`` writes every figure as JSON, and ``--full`` goes on where
+FILE stops: what it has of the same versions is not measured again.
 """
 
 from __future__ import annotations
@@ -91,28 +92,54 @@ def _summary(found: list[Measured], title: str) -> rich.table.Table:
 
 
 def _run(
-    quick: bool, full: bool, only: str | None, alone: bool = False
+    quick: bool, full: bool, only: str | None, alone: bool = False, keep: str | None = None
 ) -> tuple[list[Measured], str]:
     """Measure until all is done or Ctrl-C; alone: NumPy only, as it may run in this process."""
-    cells = chosen(all_cells() if full else some_cells(), only)
+    title = f"NumPy {np.__version__} dispatches to {' '.join(numpy_features()) or 'no vectors'}"
+    cells = list(chosen(all_cells() if full else some_cells(), only))
     if alone and full:
-        cells = (cell for cell in cells if cell.shape == "normal" and cell.n < 10**7)
+        cells = [cell for cell in cells if cell.shape == "normal" and cell.n < 10**7]
     ways = [rival for rival in rivals() if not alone or rival.name.startswith("np.")]
-    found, start = [], time.monotonic()
+    found = _kept(keep, title) if full else []
+    known = {each.cell for each in found}
+    cells = [cell for cell in cells if cell not in known]
+    start = saved = time.monotonic()
     try:
-        for each in measure(cells, ways, 0.03 if full else 0.2 if quick else 1.0):
-            if full and (not found or found[-1].cell[0:3:2] != each.cell[0:3:2]):
-                spent = time.monotonic() - start
-                print(f"{spent:5.0f} s: {each.cell.n} of {each.cell.dtype}", file=sys.stderr)
+        each_cell = measure(iter(cells), ways, 0.03 if full else 0.2 if quick else 1.0)
+        for done, each in enumerate(each_cell, 1):
             found.append(each)
+            now = time.monotonic()
+            if full and now - saved > SAVE_EVERY:
+                saved = now
+                _save(keep, found, title)
+                print(f"{now - start:5.0f} s: {done} of {len(cells)} cells", file=sys.stderr)
             if each.lost or each.wrong:
                 print(*_line(each), sep="  ", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print("stopped: what follows is of the cells so far", file=sys.stderr)
-    return (
-        found,
-        f"NumPy {np.__version__} dispatches to {' '.join(numpy_features()) or 'no vectors'}",
-    )
+    _save(keep, found, title)
+    return found, title
+
+
+SAVE_EVERY = 10.0  # seconds
+
+
+def _save(keep: str | None, found: list[Measured], title: str) -> None:
+    if keep is None:
+        return
+    part = Path(keep + ".part")  # a run that is stopped here leaves the file as it was
+    part.write_text(json.dumps(_as_json(found, title), indent=0) + "\n")
+    part.replace(keep)
+
+
+def _kept(keep: str | None, title: str) -> list[Measured]:
+    """Return what an earlier run of the same versions has kept."""
+    if keep is None or not Path(keep).exists():
+        return []
+    now, kept = _as_json([], title), json.loads(Path(keep).read_text())
+    if any(kept[name] != now[name] for name in ("versions", "dispatch")):
+        return []
+    return [Measured(**each | {"cell": Cell(**each["cell"])}) for each in kept["cells"]]
 
 
 def _show(found: list[Measured], title: str, full: bool) -> Iterator[Any]:
@@ -156,9 +183,7 @@ def tables(
     quick: bool = False, full: bool = False, keep: str | None = None, only: str | None = None
 ) -> Iterator[Any]:
     """Yield the tables: against everything; and against NumPy without AVX-512."""
-    found, title = _run(quick, full, only)
-    if keep is not None:
-        Path(keep).write_text(json.dumps(_as_json(found, title), indent=0) + "\n")
+    found, title = _run(quick, full, only, keep=keep)
     yield from _show(found, title, full)
     off = [name for name in numpy_features() if "AVX512" in name or name == "X86_V4"]
     if off:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -22,7 +23,8 @@ LARGE = {
     10_000_000: ("int64", "int8", "float32", "float64"),
     100_000_000: ("int64", "int8", "float32"),
 }
-SLOW = 10.0  # times as long as ours: few calls of such a rival tell enough
+SLOW = 10.0  # times as long as ours: one call of such a rival tells enough
+WARM = 0.05  # seconds: what a library sets up at its first call may be a large part of less
 
 
 class Cell(NamedTuple):
@@ -198,22 +200,28 @@ def _measure(
         "ours": lambda: dp.argtopk(a, k, sorted=in_order),
         "np.max": a.max,
     }
+    spent = {name: min(seconds_of({"": call}, repeats=2, warm_up=0)[""])
+             for name, call in calls.items()}  # fmt: skip
+    slow: dict[str, list[float]] = {}
     for rival in ways:
         call = rival.make(a, k, in_order)
         if call is None:
             continue
-        calls[rival.name] = call
-        if not _right(rival, call(), a, best):
+        start = time.perf_counter()
+        found = call()
+        took = time.perf_counter() - start
+        if took < WARM:
+            took = min(seconds_of({"": call}, repeats=1, warm_up=0)[""])
+        if not _right(rival, found, a, best):
             wrong.append(rival.name)
-    repeats = 2 if cell.n < 10**7 else 1
-    spent = {name: min(seconds_of({"": call}, repeats=repeats, warm_up=0)[""])
-             for name, call in calls.items()}  # fmt: skip
-    slow = {name: calls.pop(name) for name, some in spent.items()
-            if some > SLOW * spent["ours"] and some > 1e-3}  # fmt: skip
+        if took > SLOW * spent["ours"] and took > 1e-3:
+            slow[rival.name] = [took]
+        else:
+            calls[rival.name], spent[rival.name] = call, took
     in_a_row = max(1, int(50e-6 / spent["ours"]))  # of short calls: in a warm cache
     turns = int(seconds / (in_a_row * sum(spent[name] for name in calls)))
     times = seconds_of(calls, repeats=min(max(turns, 5), most), warm_up=1, in_a_row=in_a_row)
-    times |= seconds_of(slow, repeats=repeats, warm_up=0)
+    times |= slow
     return Measured(
         cell,
         {name: 1e6 * min(values) for name, values in times.items()},
