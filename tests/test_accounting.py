@@ -319,6 +319,25 @@ def test_kernel_loses_no_peak_in_tiny_values():
     assert np.any(after[:capacity][tiny] > corners[tiny] * 2)
 
 
+def test_kernel_reaches_the_supremum_after_any_steps():
+    """From bounds of many shapes the best t lies anywhere, in the first cell too."""
+    n, floor = 100, 1e-200
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        m, e = int(rng.integers(2, 9)), float(rng.choice([0.1, 0.5, 2.0]))
+        x = e / m * np.arange(n)
+        kinks = rng.uniform(0, 0.9 * x[-1], size=(5, 1))
+        start = rng.dirichlet(np.ones(5)) @ np.maximum(0.0, -np.expm1(x - kinks))
+        before, after = np.full(n + 3 * m, floor), np.full(n + m, floor)
+        before[:n] = np.maximum(start, floor)
+        found = _core.adaptive(1, m, n + m, e, floor, start)
+        after[: len(found)] = found
+        left = np.exp(-x[m:0:-1]) * before[m:0:-1] - np.expm1(-x[m:0:-1])
+        dense, corners = chords_searched(np.concatenate([left, before]), e, m, n + m)
+        assert np.all(after >= dense * (1 - 1e-13))
+        assert not np.all(corners >= dense * (1 - 1e-13))
+
+
 @pytest.mark.parametrize("floor", [1e-2, 1e-5])
 def test_the_floor_only_ever_adds_and_no_more_than_itself(floor):
     e, m, steps, capacity = 0.3, 16, 12, 12 * 16 + 2
