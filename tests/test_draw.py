@@ -122,6 +122,25 @@ def test_kernel_equals_plain_arithmetic_on_many_scores(levels):
             assert kernel(scores, tape, k=k, scale=scale) == right
 
 
+@pytest.mark.parametrize("gap", [1e-11, -1e-11])
+def test_values_close_to_each_other_are_in_order(gap, levels):
+    """Noise that is off by more than its bound says would change their order."""
+    cases = []
+    for seed in range(300):
+        tape = np.random.default_rng(seed).integers(0, 2**64, size=3, dtype=np.uint64)
+        tape[0] &= np.uint64(0xEFFF_EFFF)  # U not too near to 1: NumPy's noise is as good as exact
+        further = tape[1:].astype(object) >> 16
+        u = [int(lead) << 48 | more for lead, more in zip(leads_of(tape, 2), further, strict=True)]
+        noise = [-math.log(-math.log1p(-(each + 0.5) / 2**64)) for each in u]
+        scores = np.array([0.0, noise[0] - noise[1] + gap])
+        cases.append((scores, tape))
+    for _ in levels:
+        picks = [kernel(scores, tape, k=2, scale=1.0) for scores, tape in cases]
+        assert picks.count(None) < 5
+        right = [1, 0] if gap > 0 else [0, 1]
+        assert all(each in (None, right) for each in picks)
+
+
 def test_forced_replay_gives_the_same_picks(monkeypatch):
     for seed in range(10):
         scores, case = random_case(5 * seed)
