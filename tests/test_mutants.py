@@ -18,7 +18,7 @@ from dptopk.verification.entries import ENTRIES
 
 reason = "the mutants stand in the sources, not in the wheel"
 choose = pytest.importorskip("benchmarks.mutants.choose", reason=reason)
-from benchmarks.mutants import mistakes, workspace  # noqa: E402
+from benchmarks.mutants import mistakes, published, workspace  # noqa: E402
 from benchmarks.mutants.sites import sites  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
@@ -200,6 +200,13 @@ def noticed(mistake, package):
     return done.returncode != 0
 
 
+def test_a_copy_without_a_mistake_passes(tmp_path, wide):
+    """Else a copy that can't run at all would be noticed, whatever the mistake."""
+    copy_of_package(tmp_path)
+    for mistake in IN_PYTHON if wide else IN_PYTHON[:1]:
+        assert not noticed(mistake, tmp_path), mistake.what
+
+
 @pytest.mark.slow
 @pytest.mark.full
 @pytest.mark.parametrize("mistake", IN_PYTHON, ids=lambda mistake: mistake.what)
@@ -215,6 +222,7 @@ def test_a_test_notices_what_is_wrong_in_c(tmp_path):
         pytest.skip("mistakes in C are not tested: no compiler, or no Cython")
     package = workspace.Workspace(tmp_path / "package")
     for mistake in IN_C:
+        assert not noticed(mistake, package.folder), f"no mistake, and not {mistake.what}"
         text = (ROOT / mistake.path).read_text()
         with package.changed(mistake.path, mistake.apply(text)):
             assert noticed(mistake, package.folder), mistake.what
@@ -226,3 +234,24 @@ def test_twelve_mistakes_each_stand_once():
         mistake.apply((ROOT / mistake.path).read_text())
         file, name = mistake.seen_by
         assert f"def {name}" in (ROOT / "tests" / file).read_text()
+
+
+# ---- what is published
+
+
+def test_every_mutant_has_an_outcome_and_every_survivor_a_reason():
+    mutants = published.load()
+    assert len({published.place_of(m) for m in mutants}) == len(mutants) == 320
+    assert {m["how"] for m in mutants} <= {*published.NOTICED, *published.SURVIVED,
+                                          "no program", "not run"}  # fmt: skip
+    assert all(bool(m["test"]) == (m["how"] in published.NOTICED) for m in mutants)
+    survivors = {published.place_of(m) for m in mutants if m["how"] in published.SURVIVED}
+    assert survivors == set(published.WHY)
+    assert sum(map(len, published.EXPLAINED.values())) == len(published.WHY)  # one reason each
+
+
+def test_the_page_says_what_the_list_says():
+    text, mutants = published.PAGE.read_text(), published.load()
+    assert published.page(text, mutants) == text, "see docs/mutants.md: --publish"
+    other = next(m for m in mutants if m["how"] == "failed")
+    assert published.page(text, [m for m in mutants if m is not other]) != text

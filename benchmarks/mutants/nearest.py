@@ -12,24 +12,24 @@ NEAREST = {
     "csrc": {
         "adaptive": "unequal accounting",
         "blocks": "race rows peel noisy_topk",
-        "cut cut_impl cut_x86 few filter": "argtopk topk",
+        "cut cut_impl cut_x86 few filter": "argtopk histogram topk",
         "discrete": "discrete noisy_counts",
         "dptk": "race argtopk joint paths",
-        "items": "race noisy_topk argtopk histogram",
+        "items": "changed joint",
         "keys": "argtopk race histogram",
-        "noise": "race sweep oneshot gamma",
+        "noise": "race sweep",
         "paths paths_mod product": "paths ranking",
-        "race": "race rows noisy_topk peel",
-        "rng": "rng rng_parallel changed race",
+        "race": "race rows changed",
+        "rng": "rng rng_parallel entropy",
         "score": "race noisy_topk argtopk",
         "simd": "argtopk race",
-        "subset": "discrete ranking rng",
-        "sweep": "sweep noisy_topk rows trials",
+        "subset": "canonical joint",
+        "sweep": "sweep rows",
         "variate": "race sparse_vector sweep",
         "wide": "paths rng race",
     },
     "dptopk": {
-        "_core": "rng argtopk race rows joint paths canonical discrete sparse_vector changed "
+        "_core": "rng argtopk topk race rows joint paths canonical discrete sparse_vector changed "
         "float_state sweep histogram rng_parallel unequal",
     },
     "mechanisms": {

@@ -84,8 +84,9 @@ def run(
     plugins: tuple[Any, ...] = (),
     cpu: int = CPU,
     wall: int = WALL,
+    cache: bool = False,
 ) -> Outcome:
-    """Run tests, by their names, against the package in a folder."""
+    """Run tests, by their names, against the package in a folder; maybe keep them compiled."""
     folder = package / "run"
     folder.mkdir(exist_ok=True)
     witness = folder / "witness"
@@ -96,6 +97,7 @@ def run(
     if child == 0:
         code = BROKEN
         try:
+            sys.dont_write_bytecode = not cache  # of two mutants of one age and size, neither
             code = _child(package, folder, marked, stop, (Witness(witness, cpu), *plugins))
         except BaseException:
             traceback.print_exc()
@@ -122,7 +124,6 @@ def _child(package: Path, folder: Path, marked: str, stop: bool, plugins: tuple[
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.environ["PYTHONPATH"] = str(package)
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    sys.dont_write_bytecode = True
     sys.path[:] = [str(package), *(p for p in sys.path if p not in ("", str(ROOT)))]
     options = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-n", "0"]
     options += ["-p", "no:cacheprovider", "-m", marked, "--tb=short"]
