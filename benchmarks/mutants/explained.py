@@ -31,6 +31,7 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
         "csrc/sweep.c:211:25",
         "csrc/discrete.c:55:27",
         "csrc/canonical.c:76:10",
+        "dptopk/budget/sqlite.py:241:62",
     ),
     "the scratch it uses instead is free at that time": (
         "csrc/paths.c:336:60",
