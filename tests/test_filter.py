@@ -16,7 +16,7 @@ from dptopk.accounting import total_epsilon
 from dptopk.accounting.compositions import epsilon_of_rho
 from dptopk.accounting.prices import bounded_range_rho, laplace_rho
 from dptopk.accounting.weights import weight
-from dptopk.budget.exact import exact
+from dptopk.budget.exact import exact, told_apart
 from dptopk.budget.total import rho_of
 from dptopk.rounding import down
 
@@ -401,3 +401,10 @@ def test_bad_totals(changes, error):
 def test_a_filter_is_not_copied():
     with pytest.raises(TypeError, match="spent twice"):
         copy.copy(dp.Filter(epsilon=1.0))
+
+
+@pytest.mark.parametrize("power", [3, 17, 40, 300])
+def test_numbers_that_are_the_same_double_are_told_apart(power):
+    asked, left = told_apart(Fraction(1), 1 + Fraction(1, 10**power))
+    assert Fraction(asked) == 1
+    assert 0 < Fraction(left) - 1 <= 2 * Fraction(1, 10**power)

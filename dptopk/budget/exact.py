@@ -29,9 +29,8 @@ def told_apart(value: Fraction, other: Fraction) -> tuple[str, str]:
         digits *= 2
         context = Context(prec=digits)
         asked, left = (context.divide(*x.as_integer_ratio()) for x in (value, other))
-        texts = str(asked), str(left)
-        if texts[0] != texts[1]:
-            return texts
+        if asked != left:
+            return str(asked), str(left)
 
 
 def _short(value: Fraction, digits: int) -> str:
