@@ -18,6 +18,7 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
         "csrc/paths.c:341:20",
         "csrc/canonical.c:201:32",
         "csrc/filter.c:165:40",
+        "dptopk/budget/sqlite.py:161:38",
         "dptopk/accounting/inverse.py:258:16",
         "dptopk/accounting/inverse.py:261:38",
         "dptopk/accounting/adaptive.py:193:16",
