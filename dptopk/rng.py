@@ -188,6 +188,11 @@ def token(count: int) -> str:
     count : int
         How many bytes.
 
+    Returns
+    -------
+    str
+        Two digits a byte.
+
     Raises
     ------
     RandomnessError

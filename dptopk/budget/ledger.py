@@ -187,7 +187,9 @@ class Ledger:
     The record is for whoever may see all releases: it holds their labels and
     noisy counts. Who can write the file can spend or forge any budget in it. So
     a new file can be read and written by its owner alone (mode 0600). Lines of the
-    record are chained by hashes, which `budget` checks.
+    record are chained by hashes, which `budget` checks. Damage by chance is seen sooner:
+    each line has a hash of its own, and a file's pages are checked when it is opened,
+    which takes a few milliseconds for 1,000 calls.
 
     A file of version 0.1 is taken over when it is opened, once nobody else has it open;
     version 0.1 can't open it any more.
