@@ -372,6 +372,8 @@ def test_a_relative_path_stays_the_file_it_was(tmp_path, monkeypatch):
             here = ledger
     here._store.close_connections()  # as a fork does
     assert here.budget("ann").remaining.outcomes == 20
+    here.close()
+    ledger.close()
 
 
 # ---- the record keeps types
