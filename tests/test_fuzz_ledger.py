@@ -286,6 +286,24 @@ def test_a_ledger_that_looks_less_closely_is_found_out(sound, tmp_path, what, mo
         check(rows)
 
 
+@pytest.mark.parametrize("column", ["text", "body"])
+@pytest.mark.parametrize("how", [lambda t: t[:-1], lambda t: "é" + t], ids=["cut", "not ASCII"])
+def test_an_error_does_not_even_hold_what_it_is_about(sound, tmp_path, column, how):
+    """As its context would, which debuggers and reporters of errors show."""
+    rows = [list(row) for row in sound[1]]
+    last = max(place for place, row in enumerate(rows) if row[0] == "ann")
+    at = {"text": 3, "body": 4}[column]
+    rows[last][at] = how(rows[last][at])
+    path = tmp_path / "l.sqlite"
+    write(path, sound[0], rows)
+    with dp.Ledger(path, timeout=1.0) as ledger:
+        for ask in (ASKS["budget"], again, MORE["history"], MORE["export"]):
+            with pytest.raises(dp.LedgerError) as caught:
+                ask(ledger, "ann")
+            assert caught.value.__context__ is None
+            assert caught.value.__cause__ is None
+
+
 # ---- bytes of the file
 
 

@@ -410,6 +410,26 @@ with ledger._store._connection("BEGIN IMMEDIATE") as db:
         lost.budget("ann")
 
 
+def test_an_index_that_lost_a_period_is_refused(ledger, path):
+    """The period would begin once more, with the whole budget."""
+    ledger.renew("ann", "the second")
+    ledger.close()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        (root,) = db.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'requests'"
+        ).fetchone()
+        (size,) = db.execute("PRAGMA page_size").fetchone()
+    data = path.read_bytes()
+    page = data[(root - 1) * size : root * size]
+    assert b"the second" in page
+    damaged = page.replace(b"the second", b"the sekond")
+    path.write_bytes(data[: (root - 1) * size] + damaged + data[root * size :])
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA quick_check").fetchall() == [("ok",)]  # which sees no such thing
+    with pytest.raises(dp.LedgerError, match="damaged"):
+        dp.Ledger(path)
+
+
 # ---- files of version 0.1
 
 VERSION_1 = f"""

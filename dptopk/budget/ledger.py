@@ -32,6 +32,7 @@ from dptopk.budget.filter_account import LedgerFilterAccount, amounts_of, check_
 from dptopk.budget.lines import (
     Amounts,
     amounts_in,
+    digest,
     fields_of,
     line_after,
     short_enough,
@@ -436,6 +437,8 @@ class Ledger:
                 if fields["kind"] == "charge":
                     entries[line.seq] = _entry(fields)
                 elif fields["kind"] == "release":
+                    if line.body is not None and fields["body"] != digest(line.body):
+                        raise ValueError
                     entries[fields["of"]] = entries[fields["of"]].released(fields, line.body)
         return list(entries.values())
 

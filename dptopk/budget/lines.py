@@ -222,8 +222,12 @@ def sound(damaged: str = "a line of the ledger is damaged") -> Iterator[None]:
         understood = False
     else:
         understood = True
-    if not understood:  # not within: no traceback may quote the line
-        raise LedgerError(damaged)
+    if not understood:
+        error = LedgerError(damaged)
+        try:
+            raise error
+        finally:
+            error.__context__ = None  # which is what was raised in the block, and quotes the line
 
 
 def fields_of(line: Line) -> dict[str, Any]:

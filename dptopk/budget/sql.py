@@ -23,6 +23,8 @@ class SqlLog(Log):
         The table of lines, as SQL.
     parameter : str
         How a parameter is written.
+    requests : str, default ""
+        What makes a search for a request use its index, where that has to be said.
     """
 
     def __init__(
@@ -30,6 +32,7 @@ class SqlLog(Log):
         query: Callable[[str, Sequence[Any]], list[tuple[Any, ...]]],
         table: str,
         parameter: str,
+        requests: str = "",
     ):
         self._query = query
         here = parameter
@@ -37,7 +40,7 @@ class SqlLog(Log):
         self._names = f"SELECT name FROM {table} WHERE seq = 0 ORDER BY name"
         self._last = f"{select} WHERE name = {here} ORDER BY seq DESC LIMIT 1"
         self._lines = f"{select} WHERE name = {here} AND seq >= {here} ORDER BY seq LIMIT {here}"
-        self._find = f"{select} WHERE name = {here} AND request_id = {here} ORDER BY seq"
+        self._find = f"{select} {requests} WHERE name = {here} AND request_id = {here} ORDER BY seq"
         self._append = f"INSERT INTO {table} ({_COLUMNS}) VALUES ({', '.join([here] * 5)})"
 
     def names(self) -> list[str]:
