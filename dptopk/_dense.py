@@ -37,7 +37,7 @@ def _shared(name: str, a: Any) -> np.ndarray:
     if hasattr(a, "__dlpack_device__"):
         try:
             device = int(a.__dlpack_device__()[0])
-        except (LookupError, TypeError, ValueError):  # so mocks of it, and what is half made
+        except (ArithmeticError, LookupError, TypeError, ValueError):  # so mocks of it
             raise TypeError(f"{name} must be an array, got {type(a).__name__}") from None
         if device not in HOST:
             raise TypeError(f"{name} must be in the memory of the CPU, got DLPack device {device}")

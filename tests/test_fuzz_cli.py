@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 
 import pytest
 from fuzzing import holds
@@ -69,6 +70,7 @@ def lines(draw):
 def check(folder, capsys, line):
     (folder / "e.csv").write_text(f"user,item\n{CANARY}1,{CANARY}2\n{CANARY}3,{CANARY}2\n")
     capsys.readouterr()
+    sys.stderr.reconfigure(errors="backslashreplace")  # as it is outside of pytest
     code = main(line)
     out, err = capsys.readouterr()
     assert code in (0, 2)
