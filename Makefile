@@ -29,8 +29,9 @@ LEVEL_TESTS := $(addprefix tests/test_,argtopk.py draw.py race.py rows.py paths.
 C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
 # What may differ in a wheel: kernels, doors, what is kept in files, the command line. Its modules
 # are those of the checkout, byte for byte (tests/test_release.py): other tests would repeat.
-WHEEL_TESTS := argtopk race rows paths joint canonical rng sparse_vector peel noisy_topk table \
-	mechanisms histogram groups session filter ledger cli files doors bounds builder sql plotting report
+WHEEL_TESTS := argtopk topk race rows draw paths joint canonical rng discrete sparse_vector peel \
+	noisy_topk table mechanisms histogram groups session filter ledger cli files doors bounds \
+	builder sql plotting report
 
 .PHONY: demo test test-quick test-full test-oldest check lint san tsan fuzz clang dist sdist wheels \
 	sbom docs mutants bench clean
