@@ -455,7 +455,8 @@ int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span);
  * the floor falls, for those that become candidates. Who does, by these first bits:
  * dptopk/reference/draw.py.
  * Returns DPTK_UNDECIDED if an order cannot be certified in doubles, DPTK_SCRATCH if there are more
- * candidates than the capacity: never if it is col->n.
+ * candidates than the capacity: never if it is col->n; DPTK_CHANGED if scores have changed since
+ * dptk_draw_prepare. What it computed of the words is wiped.
  * Cost: 1 to 2 ns for each item with vectors, some 40 ns for each candidate. */
 size_t dptk_draw_scratch(size_t capacity);
 int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k, double scale,

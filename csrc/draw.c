@@ -403,9 +403,11 @@ static int choose(draws *d, double floor, double before)
             d->drop[d->n] = drop;
             d->n++;
         }
-        if (d->n > d->capacity) return DPTK_SCRATCH;
+        if (d->n > d->capacity) break;
     }
-    return DPTK_OK;
+    dptk_wipe(r, sizeof r);
+    dptk_wipe(margin, sizeof margin);
+    return d->n > d->capacity ? DPTK_SCRATCH : DPTK_OK;
 }
 
 /* Give those from `first` on the further bits of their U, and all a value. */
@@ -480,35 +482,48 @@ static double most_below(double floor)
     return most + (0x1p-20 + 0x1p-46 * fabs(most));
 }
 
-static int draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
-                double scale, double error_factor, size_t capacity, int64_t *scratch, int64_t *item)
+/* Nobody who reads memory that was freed learns U, or what says where it is. */
+static void forget(draws *d)
 {
-    const size_t words = (col->n + LEADS - 1) / LEADS;
-    draws d = none(col, span, scale, capacity, scratch);
+    int64_t *const arrays[] = {d->index, d->key, d->place, d->to_key, d->to_place};
+    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+        dptk_wipe(arrays[i], d->n * sizeof **arrays);
+    dptk_wipe(d->further, d->n * sizeof *d->further);
+    dptk_wipe(d->drop, d->n * sizeof *d->drop);
+    dptk_wipe(d->value, d->n * sizeof *d->value);
+}
+
+static int draw(draws *d, dptk_rng *rng, size_t k, double scale, double error_factor, int64_t *item)
+{
+    const size_t n = d->col->n, words = (n + LEADS - 1) / LEADS;
     /* Some more than k, for what bounds are too high and floors off. */
-    double share = (double)(k + k / 5 + 8) / (double)col->n, low, high, before = INFINITY;
+    double share = (double)(k + k / 5 + 8) / (double)n, low, high, before = INFINITY;
     while ((size_t)(rng->end - rng->next) < words) {
         const int status = rng->refill(rng);
         if (status != DPTK_OK) return status;
     }
-    d.word = rng->next;
+    d->word = rng->next;
     rng->next += words;
     for (;; share *= 2.0) {
-        const double floor = col->n <= DPTK_FEW || share > 0.5 ? -INFINITY : floor_at(&d, share);
-        const size_t first = d.n;
+        const double floor = n <= DPTK_FEW || share > 0.5 ? -INFINITY : floor_at(d, share);
+        const size_t first = d->n;
         int status;
         if (!(floor < before)) continue;
-        status = choose(&d, floor, before);
-        if (status == DPTK_OK) status = evaluate(&d, first, rng, scale);
+        status = choose(d, floor, before);
+        if (status == DPTK_OK) status = evaluate(d, first, rng, scale);
         if (status != DPTK_OK) return status;
         before = floor;
-        if (d.n < k) continue;
-        order(&d);
-        if (!in_order(&d, k, error_factor, &low, &high)) return DPTK_UNDECIDED;
+        if (d->n < k) {
+            /* All are above it that still are what `span` says of them. */
+            if (floor == -INFINITY) return DPTK_CHANGED;
+            continue;
+        }
+        order(d);
+        if (!in_order(d, k, error_factor, &low, &high)) return DPTK_UNDECIDED;
         if (floor == -INFINITY || low > most_below(floor)) break;
         if (!(high < most_below(floor))) return DPTK_UNDECIDED;
     }
-    for (size_t i = 0; i < k; i++) item[i] = d.index[d.to_place[i]];
+    for (size_t i = 0; i < k; i++) item[i] = d->index[d->to_place[i]];
     return DPTK_OK;
 }
 
@@ -516,7 +531,9 @@ int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size
               double error_factor, size_t capacity, int64_t *scratch, int64_t *item)
 {
     const uint64_t state = dptk_float_begin();
-    const int status = draw(rng, col, span, k, scale, error_factor, capacity, scratch, item);
+    draws d = none(col, span, scale, capacity, scratch);
+    const int status = draw(&d, rng, k, scale, error_factor, item);
+    forget(&d);
     dptk_float_end(state);
     return status;
 }

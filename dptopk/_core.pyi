@@ -105,6 +105,7 @@ def count_keys(
 # ---- race.c
 STOP: int
 FIXED: int
+CHANGED: str
 NOISES: dict[str, int]
 error_factor: float
 

@@ -456,12 +456,15 @@ cdef int column_of(object counts, Py_buffer *view, dptk_column *col) except -1:
     return 0
 
 
+CHANGED = "the counts changed during the call: another thread writes to them"
+
+
 cdef int raise_unsound(int status) except -1:
     """What is wrong with the counts, if it is that."""
     if status == DPTK_NAN:
         raise ValueError("counts must not contain NaN")
     if status == DPTK_CHANGED:
-        raise RuntimeError("the counts changed during the call: another thread writes to them")
+        raise RuntimeError(CHANGED)
     return 0
 
 
@@ -1325,6 +1328,7 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
         free(scratch)
         PyBuffer_Release(&view)
         PyBuffer_Release(&item)
+    raise_unsound(status)
     return None if status == DPTK_UNDECIDED else items
 
 

@@ -1,5 +1,6 @@
 """Arrays that another thread writes to amid a call: an error, or an answer for some state of it."""
 
+import re
 import threading
 import time
 
@@ -94,6 +95,35 @@ def test_calls_end_while_a_thread_writes(call):
                 continue
             items = np.asarray(getattr(answer, "items", answer))
             assert ((items >= 0) & (items < counts.size)).all()
+    finally:
+        over.set()
+        writer.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gone", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("shape", [(6000,), (4, 1500)], ids=["one row", "rows"])
+def test_noise_for_all_ends_while_scores_are_no_longer_finite(shape, gone):
+    """An item that is no number any more is above no floor, however low: none must be waited for."""
+    scores = np.zeros(shape)
+    over = threading.Event()
+
+    def write():
+        while not over.is_set():
+            scores[..., 5::7] = gone
+            scores[..., 5::7] = 0.0
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    end = time.monotonic() + 0.5
+    try:
+        while time.monotonic() < end:
+            try:
+                picks = dp.noisy_topk(scores, shape[-1], scale=1.0)
+            except (RuntimeError, ValueError) as error:
+                assert re.search(f"{CHANGED}|finite|NaN", str(error))  # noqa: PT017
+                continue
+            assert (np.sort(picks) == np.arange(shape[-1])).all()
     finally:
         over.set()
         writer.join()

@@ -413,7 +413,7 @@ class Tail(Sequence[int | float]):
 
     def __getitem__(self, item: Any) -> Any:
         keys = _core.keys(self._column[item : item + 1])
-        return scores_of(keys, self._real)[0]
+        return finite_scores_of(keys, self._real)[0]
 
 
 def scores_of(keys: np.ndarray, real: bool) -> list[Any]:
@@ -423,12 +423,20 @@ def scores_of(keys: np.ndarray, real: bool) -> list[Any]:
     return np.where(keys >= 0, keys, keys ^ np.int64(2**63 - 1)).view(np.float64).tolist()
 
 
+def finite_scores_of(keys: np.ndarray, real: bool) -> list[Any]:
+    """Return the same of scores that were finite when the call began, if they still are."""
+    scores = scores_of(keys, real)
+    if real and any(map(math.isinf, scores)):
+        raise RuntimeError(_core.CHANGED)
+    return scores
+
+
 def exact_field(head: Head, *, offsets: np.ndarray | None, stop: tuple[int, float] | None) -> Field:
     """Return the same scores for `dptopk.reference.race`, as Python numbers."""
     from dptopk.reference import race as exact
 
     return exact.Field(
-        scores=scores_of(head.keys, head.real),
+        scores=finite_scores_of(head.keys, head.real),
         items=head.items.tolist(),
         offsets=None if offsets is None else offsets.tolist(),
         tail=None if head.tail is None else Tail(head.tail, head.real),
