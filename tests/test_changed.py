@@ -104,7 +104,7 @@ def test_calls_end_while_a_thread_writes(call):
 @pytest.mark.parametrize("gone", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("shape", [(6000,), (4, 1500)], ids=["one row", "rows"])
 def test_noise_for_all_ends_while_scores_are_no_longer_finite(shape, gone):
-    """An item that is no number any more is above no floor, however low: none must be waited for."""
+    """An item that is no number any more is above no floor, however low: none is waited for."""
     scores = np.zeros(shape)
     over = threading.Event()
 
