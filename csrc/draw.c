@@ -382,11 +382,12 @@ static int choose(draws *d, double floor, double before)
     const loops *const run = &by_level[dptk_simd_get()];
     dptk_filter_fn *const filter = dptk_filter(DPTK_I32, 0);
     const int again = before < INFINITY;
+    const size_t most = d->col->n < CHUNK ? d->col->n : CHUNK;
     int64_t buffer[CHUNK];
     uint16_t r[CHUNK];
     int32_t margin[CHUNK];
-    for (size_t first = 0; first < d->col->n; first += CHUNK) {
-        const size_t n = d->col->n - first < CHUNK ? d->col->n - first : CHUNK;
+    for (size_t first = 0; first < d->col->n; first += most) {
+        const size_t n = d->col->n - first < most ? d->col->n - first : most;
         const size_t held = d->n;
         dptk_hits hits = {.keys = d->key, .index = d->index + held};
         const int64_t *const score = scores_of(d->col, first, n, buffer);
@@ -405,8 +406,8 @@ static int choose(draws *d, double floor, double before)
         }
         if (d->n > d->capacity) break;
     }
-    dptk_wipe(r, sizeof r);
-    dptk_wipe(margin, sizeof margin);
+    dptk_wipe(r, most * sizeof *r);
+    dptk_wipe(margin, most * sizeof *margin);
     return d->n > d->capacity ? DPTK_SCRATCH : DPTK_OK;
 }
 
