@@ -461,6 +461,15 @@ def test_groups_are_drawn_independently():
     assert stats.chisquare(table, wrong / wrong.sum() * table.sum()).pvalue < 1e-9
 
 
+@pytest.mark.parametrize("most", [None, 1])
+def test_the_best_noise_is_of_one_law_in_all_groups(most):
+    """Of the public numbers of the call, as in one histogram of very many items."""
+    hs, call = known(), {"k": 2, "epsilon": 0.5, "delta": 1e-6, "max_items_per_user": most}
+    found = [r.parameters["noise"] for r in dp.oneshot(hs, noise="best", **call).values()]
+    alone = dp.oneshot(np.arange(2000), noise="best", **{**call, "epsilon": 0.25, "delta": 5e-7})
+    assert found == [alone.parameters["noise"]] * len(hs)
+
+
 # ---- weights
 
 
@@ -496,6 +505,8 @@ def test_the_top_of_a_group_is_post_processing_of_all_pairs():
             assert {g: r.labels for g, r in some.items()} == {
                 g: r.labels[:k] for g, r in whole.items()
             }
+            assert all(r.complete == (len(r.items) == k) for r in some.values())
+        assert all(r.complete for r in whole.values())
         first = [r.weights[0] for r in whole.values()]
         assert first == sorted(first, reverse=True)  # not in the order of the data's groups
 
