@@ -18,6 +18,7 @@ from dptopk import SeededRng, _core
 from dptopk.accounting import METHODS, step_epsilon, total_epsilon
 from dptopk.accounting.compositions import epsilon_of_rho
 from dptopk.accounting.prices import bounded_range_rho
+from dptopk.budget.account import ProcessAccount
 from dptopk.budget.terms import Remaining
 from dptopk.mechanisms.limited_domain import steps_limited_domain
 from dptopk.mechanisms.table import MECHANISMS
@@ -171,6 +172,26 @@ def test_the_rest():
     s = session(epsilon=30.0)
     assert len(s.peel(CLEAR, k="rest")) == 4
     assert len(s.peel(np.arange(30), k="rest")) == 16
+
+
+@pytest.mark.parametrize("call", ["peel", "limited_domain"])
+@pytest.mark.parametrize("taken", [6, 19, 20])
+def test_the_rest_is_what_another_call_has_left(call, taken, monkeypatch):
+    """It takes some between the first look and the charge."""
+    s, reserve, takes = session(epsilon=30.0), ProcessAccount.reserve, [taken]
+
+    def late(account, *args):
+        if takes:
+            s.peel(np.arange(30), k=takes.pop())
+        return reserve(account, *args)
+
+    monkeypatch.setattr(ProcessAccount, "reserve", late)
+    if taken == 20:
+        with pytest.raises(dp.BudgetError):
+            getattr(s, call)(np.arange(999) * 999, k="rest")
+    else:
+        assert len(getattr(s, call)(np.arange(999) * 999, k="rest")) == 20 - taken
+    assert s.remaining == (0, 4 if call == "limited_domain" and taken < 20 else 5)
 
 
 def test_joint_and_noisy_max_cost_one_outcome_and_no_call():

@@ -23,9 +23,21 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
         "dptopk/accounting/inverse.py:261:38",
         "dptopk/accounting/adaptive.py:193:16",
         "dptopk/accounting/compositions.py:34:22",
+        "dptopk/mechanisms/weighted.py:422:55",
+        "dptopk/mechanisms/weighted.py:422:43",
+        "dptopk/mechanisms/noisy_topk.py:30:10",
+        "dptopk/mechanisms/_groups.py:19:7",
+        "dptopk/mechanisms/_groups.py:99:55",
+        "dptopk/mechanisms/_select.py:204:51",
+        "dptopk/mechanisms/_select.py:240:60",
+        "dptopk/mechanisms/limited_domain_laplace.py:268:19",
     ),
     "scores that are offered in vain are compared with the bound once more": (
         "csrc/filter.c:181:38",
+    ),
+    "an odd number is compared with a power of two": ("dptopk/mechanisms/gamma.py:136:50",),
+    "of two picks in order only the first is taken: that of one": (
+        "dptopk/mechanisms/top_stable.py:327:44",
     ),
     "at equality of two doubles both ways are right": (
         "csrc/sweep.c:209:25",

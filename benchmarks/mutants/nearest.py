@@ -41,11 +41,12 @@ NEAREST = {
         "_rows": "rows noisy_rows groups trials",
         "_select": "noisy_topk sweep rows peel truncated limited_domain permute_and_flip joint "
         "mechanisms",
-        "_set_noise": "oneshot proofs spreads ranking",
+        "_set_noise": "oneshot groups proofs spreads ranking",
         "_threshold": "sparse_vector restricted top_stable stable_release",
         "noisy_counts": "noisy_counts groups",
-        "noisy_topk": "noisy_topk noisy_rows rows trials",
+        "noisy_topk": "noisy_topk noisy_rows rows draw trials",
         "table": "table way_out plans session cli",
+        "weighted": "weighted groups plans mechanisms",
     },
     "accounting": {
         "": "accounting",
