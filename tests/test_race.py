@@ -140,6 +140,11 @@ def test_a_broken_twin_disagrees(noise):
     assert wrong > 0
 
 
+def test_error_bounds_are_taken_whole():
+    """They are proved for no smaller a factor; other tests raise it and put it back."""
+    assert _core.error_factor == 1.0
+
+
 @pytest.mark.slow
 @every_noise
 def test_forced_replay_gives_the_same_picks(monkeypatch, noise):
