@@ -220,6 +220,25 @@ def test_numbers_of_38_digits_are_stored():
         assert counts_of(b.histogram()) == {most: 1, -most: 1}
 
 
+def test_integers_of_128_bits_in_duckdb_stay_apart():
+    """As doubles the first two would be one."""
+    import duckdb
+
+    most = 2**126
+    relation = duckdb.sql(f"SELECT 1 AS user, unnest([{most}, {most + 1}, -1]::HUGEINT[]) AS item")
+    with builder() as b:
+        b.add(relation)
+        assert counts_of(b.histogram()) == {most: 1, most + 1: 1, -1: 1}
+
+
+def test_a_domain_may_hold_the_largest_integer_of_64_bits():
+    most = 2**63 - 1
+    with builder() as b:
+        b.add({"item": [most, -most - 1, 1], "user": ["a", "b", "c"]})
+        domain = [most, -most - 1, 5]
+        assert b.histogram(domain=domain).counts.tolist() == [1, 1, 0]
+
+
 OTHERS = {
     "text after integers": ([1], ["1"], "of kind text, and of kind integer in the batches before"),
     "floats after integers": ([1], [1.0], "of kind float, and of kind integer"),

@@ -256,6 +256,16 @@ def test_rows_are_a_loop_over_the_rows(factor, monkeypatch):
         assert batch.integers(2**60) == one.integers(2**60)
 
 
+def test_long_rows_are_a_loop_over_the_rows():
+    """Longer than a block of words: the scratch is that of the longest row."""
+    rows = np.random.default_rng(1).integers(0, 9, (5, 4000))
+    batch, one = SeededRng(5), SeededRng(5)
+    offsets = np.arange(len(rows) + 1) * rows.shape[1]
+    picks, _ = dp.noisy_topk(rows.ravel(), 6, scale=2.0, offsets=offsets, rng=batch)
+    right = [dp.noisy_topk(row, 6, scale=2.0, rng=one) for row in rows]
+    assert picks.tolist() == np.concatenate(right + offsets[:-1, None]).tolist()
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_an_axis_is_a_loop_over_the_rows(axis):
     array = np.random.default_rng(3).integers(0, 90, (14, 33, 6), dtype=np.uint8)[::-2, ::2]

@@ -326,6 +326,14 @@ def test_a_ledger_that_lost_what_it_had_is_seen_while_it_is_open(ledger, path):
         ledger.budget("ann")
 
 
+def test_a_record_that_is_gone_altogether_is_seen_while_it_is_open(ledger, path):
+    """The first line of a record has the number 0."""
+    assert ledger.budget("ann").remaining == (20, 5)
+    forge(path, "DELETE FROM lines")
+    with pytest.raises(dp.LedgerError, match="has lost what was in it before"):
+        ledger.budget("ann")
+
+
 def test_the_file_holds_nothing_unreleased(ledger, path):
     counts = [918_273_645_546, 817_263_544_536, 4, 3]  # so long that no random digits hold them
     h = dp.Histogram(counts, labels=["aardvark", "bumblebee", "centipede", "dodo"])

@@ -172,6 +172,7 @@ def test_the_rest():
     s = session(epsilon=30.0)
     assert len(s.peel(CLEAR, k="rest")) == 4
     assert len(s.peel(np.arange(30), k="rest")) == 16
+    assert len(session(epsilon=30.0).peel([7], k="rest")) == 1
 
 
 @pytest.mark.parametrize("call", ["peel", "limited_domain"])

@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from datetime import date
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,8 +13,13 @@ from scipy.stats import chi2
 
 from dptopk.errors import SourceError
 from dptopk.sources import frames
+from dptopk.sources.column_types import kind_of
+from dptopk.sources.databases import _clickhouse_types
+from dptopk.sources.domains import as_kind
 from dptopk.sources.files import connect, read_events
 from dptopk.sources.frames import Counted, count_users
+from dptopk.sources.labels import TEXT
+from dptopk.sources.plain import some_columns
 from dptopk.sources.rules import Rules, rules_of
 
 nw = pytest.importorskip("narwhals")
@@ -328,6 +334,38 @@ def test_unusable_tables_are_refused_without_data(frame, message):
         count_users(frame, **COLUMNS)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None  # nor in what a logger would follow
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([(1, 2)], "a list of events must hold rows of 3: user, item, then by$"),
+        (np.zeros((4, 2)), r"an array of events must have shape \(n, 3\): user, item, then by$"),
+    ],
+)
+def test_rows_without_a_group_are_refused(rows, message):
+    with pytest.raises(SourceError, match=message):
+        some_columns(rows, "user", "item", "by")
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64, 128, 256])
+def test_integers_of_clickhouse_have_their_limits(bits):
+    """Also where no ClickHouse is there to ask."""
+    kind, unsigned = (kind_of("clickhouse", "item", f"{u}Int{bits}") for u in ("", "U"))
+    assert kind.limits == (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    assert unsigned.limits == (0, 2**bits - 1)
+
+
+def test_clickhouse_describes_a_table_a_row_for_each_column():
+    rows = [("item", "String", ""), ("User", "Int8", ""), ("user", "UInt64", "")]
+    database = SimpleNamespace(rows=lambda query: rows if query == "DESCRIBE TABLE t" else None)
+    source = SimpleNamespace(text="t", names=("user", "item"))
+    assert _clickhouse_types(database, source) == ["UInt64", "String"]
+
+
+@pytest.mark.parametrize("kind", [None, TEXT])
+def test_numbers_of_a_domain_are_text_where_the_column_is(kind):
+    assert as_kind([7, "x"], kind, "item") == ["7", "x"]
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ KINDS = {
     "small integer": ([-(2**15), 0, 2**15 - 1], {"*": "smallint"}),
     "unsigned integer": ([0, 2**63, 2**64 - 1], {"duckdb": "ubigint", "clickhouse": "UInt64"}),
     "huge integer": ([-(2**126), 2**126], {"duckdb": "hugeint", "clickhouse": "Int128"}),
+    "unsigned huge integer": ([0, 2**127, 2**127 + 2**60], {"duckdb": "uhugeint"}),
     "boolean": ([False, True], {"postgres": "boolean", "duckdb": "boolean", "clickhouse": "Bool"}),
     "float": (
         [float("-inf"), -1e300, -0.5, 0.0, 5e-324, 0.1, 0.1 + 2**-56, 1e22, 1e300, float("inf")],

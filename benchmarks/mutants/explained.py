@@ -31,11 +31,26 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
         "dptopk/mechanisms/_select.py:204:51",
         "dptopk/mechanisms/_select.py:240:60",
         "dptopk/mechanisms/limited_domain_laplace.py:268:19",
+        "dptopk/sources/pairs.py:33:29",
+        "dptopk/_core.pyx:935:46",
+        "dptopk/_core.pyx:1661:13",
+        "dptopk/_core.pyx:862:15",
     ),
     "scores that are offered in vain are compared with the bound once more": (
         "csrc/filter.c:181:38",
     ),
     "an odd number is compared with a power of two": ("dptopk/mechanisms/gamma.py:136:50",),
+    "what it returns is not looked at: -1 alone is an error": ("dptopk/_core.pyx:1246:11",),
+    "of a seeded source, which is not private, no fresh word is 0: a chance of 2^-64": (
+        "dptopk/_core.pyx:135:35",
+    ),
+    "what an engine returns has columns of one length": ("dptopk/sources/grouped.py:116:46",),
+    "a folder of ours that can't be removed: another error at the end": (
+        "dptopk/sources/pairs.py:305:44",
+    ),
+    "the same number, with its zeros written out or not": ("dptopk/sources/labels.py:208:23",),
+    "room for more picks than there can be; of the last row it reads a word past the array's end, "
+    "which only a checker of memory would see": ("dptopk/_core.pyx:1098:83",),
     "of two picks in order only the first is taken: that of one": (
         "dptopk/mechanisms/top_stable.py:327:44",
     ),
@@ -57,6 +72,7 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
     "a bound gets wider, and stays a bound": (
         "csrc/paths.c:265:53",
         "dptopk/accounting/stability.py:130:64",
+        "dptopk/budget/filter.py:362:59",
     ),
     "both totals are upper bounds, and it is another one, or the smaller, that is taken": (
         "dptopk/accounting/adaptive.py:160:31",

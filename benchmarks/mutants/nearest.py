@@ -30,7 +30,7 @@ NEAREST = {
     },
     "dptopk": {
         "_core": "rng argtopk topk race rows joint paths canonical discrete sparse_vector changed "
-        "float_state sweep histogram rng_parallel unequal",
+        "float_state sweep histogram rng_parallel unequal draw entropy",
     },
     "mechanisms": {
         "": "plans mechanisms",
