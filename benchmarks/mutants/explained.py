@@ -44,6 +44,7 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
     "of a seeded source, which is not private, no fresh word is 0: a chance of 2^-64": (
         "dptopk/_core.pyx:135:35",
     ),
+    "room for no rows: the C library gives some all the same": ("dptopk/_core.pyx:1138:48",),
     "what an engine returns has columns of one length": ("dptopk/sources/grouped.py:116:46",),
     "a folder of ours that can't be removed: another error at the end": (
         "dptopk/sources/pairs.py:305:44",
@@ -64,6 +65,7 @@ EXPLAINED: dict[str, tuple[str, ...]] = {
     "the scratch it uses instead is free at that time": (
         "csrc/paths.c:336:60",
         "csrc/adaptive.c:225:54",
+        "dptopk/_core.pyx:1243:39",
     ),
     "the check of the last pick reads scratch that was not written: zero where it is fresh, and "
     "then it compares with more values than it must; only a checker of memory would see it": (
