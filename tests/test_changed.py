@@ -3,6 +3,7 @@
 import re
 import threading
 import time
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -71,33 +72,46 @@ CALLS = {
 }
 
 
+@contextmanager
+def writing(write):
+    """A thread that does it over and over; yields what calls for half a second meanwhile."""
+    over = threading.Event()
+
+    def go_on():
+        while not over.is_set():
+            write()
+
+    def meanwhile(call):
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            try:
+                yield call()
+            except (RuntimeError, ValueError) as error:
+                assert re.search(f"{CHANGED}|finite|NaN", str(error))  # noqa: PT017
+
+    writer = threading.Thread(target=go_on)
+    writer.start()
+    try:
+        yield meanwhile
+    finally:
+        over.set()
+        writer.join()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("call", CALLS)
 def test_calls_end_while_a_thread_writes(call):
     counts = np.zeros(300_000, np.int64)
-    over = threading.Event()
+    rng = np.random.default_rng(0)
 
     def write():
-        rng = np.random.default_rng(0)
-        while not over.is_set():
-            counts[:] = rng.integers(0, 3, counts.size) * rng.integers(0, 1000)
-            counts[:] = 0
+        counts[:] = rng.integers(0, 3, counts.size) * rng.integers(0, 1000)
+        counts[:] = 0
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    end = time.monotonic() + 0.5
-    try:
-        while time.monotonic() < end:
-            try:
-                answer = CALLS[call](counts)
-            except RuntimeError as error:
-                assert CHANGED in str(error)  # noqa: PT017
-                continue
+    with writing(write) as meanwhile:
+        for answer in meanwhile(lambda: CALLS[call](counts)):
             items = np.asarray(getattr(answer, "items", answer))
             assert ((items >= 0) & (items < counts.size)).all()
-    finally:
-        over.set()
-        writer.join()
 
 
 @pytest.mark.slow
@@ -106,24 +120,11 @@ def test_calls_end_while_a_thread_writes(call):
 def test_noise_for_all_ends_while_scores_are_no_longer_finite(shape, gone):
     """An item that is no number any more is above no floor, however low: none is waited for."""
     scores = np.zeros(shape)
-    over = threading.Event()
 
     def write():
-        while not over.is_set():
-            scores[..., 5::7] = gone
-            scores[..., 5::7] = 0.0
+        scores[..., 5::7] = gone
+        scores[..., 5::7] = 0.0
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    end = time.monotonic() + 0.5
-    try:
-        while time.monotonic() < end:
-            try:
-                picks = dp.noisy_topk(scores, shape[-1], scale=1.0)
-            except (RuntimeError, ValueError) as error:
-                assert re.search(f"{CHANGED}|finite|NaN", str(error))  # noqa: PT017
-                continue
+    with writing(write) as meanwhile:
+        for picks in meanwhile(lambda: dp.noisy_topk(scores, shape[-1], scale=1.0)):
             assert (np.sort(picks) == np.arange(shape[-1])).all()
-    finally:
-        over.set()
-        writer.join()
