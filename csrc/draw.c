@@ -7,98 +7,17 @@
  *
  * Who is a candidate depends on doubles, computed by +, -, * and / alone: so every SIMD level and
  * machine rounds alike, as does the reference, and the compiler's vectors do many at once. */
-#include "cut_impl.h"
+#include "draw_impl.h"
 #include "float_state.h"
-#include "score.h"
 #include "simd.h"
-#include "variate.h"
-
-#include <string.h>
-
-static inline uint64_t bits_of(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline double from_bits(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-/* ln x to within LN_ERROR of itself, 2^-1000 < x < 2^1000.
- *
- * x = 2^e f with f in [sqrt(1/2), sqrt(2)); ln f = 2 atanh(s) for s = (f - 1)/(f + 1), of which
- * f - 1 is exact, so that s errs by 2^-52 of itself. z = s^2 < 0.02944; the series 2s (1 + z/3 +
- * z^2/5 + ...) is cut behind z^9/19, whose rest is below z^10/20 < 2^-54 of it. What follows 2s
- * is below 0.0102 of it: its own errors, z's 2^-51 and a few roundings, are below 2^-56 of 2s.
- * e is below 2^10 and LN_2_HIGH has 21 bits less than a double: their product is exact.
- * |ln x| >= |ln f|, as |e ln 2| >= 2 |ln f| unless e = 0. So the errors of s, of the sums 2s + ...,
- * + e LN_2_LOW and + e LN_2_HIGH, 2^-52 and three times 2^-53, are below LN_ERROR. */
-#define LN_ERROR 0x1p-50
-static inline double ln(double x)
-{
-    const double LN_2_HIGH = 0x1.62e42feep-1, LN_2_LOW = 0x1.a39ef35793c76p-33;
-    const uint64_t root = UINT64_C(0x3FE6A09E667F3BCD); /* of 1/2 */
-    const uint64_t exponent = (bits_of(x) - root + (UINT64_C(1023) << 52)) >> 52;
-    const double e = from_bits(UINT64_C(0x4330) << 48 | exponent) - (0x1p52 + 1023.0);
-    const double f = from_bits(bits_of(x) - ((exponent - 1023) << 52));
-    const double s = (f - 1.0) / (f + 1.0), z = s * s;
-    const double z2 = z * z, z4 = z2 * z2; /* by pairs: short chains keep many of them going */
-    const double first = (2.0 / 3.0 + 2.0 / 5.0 * z) + (2.0 / 7.0 + 2.0 / 9.0 * z) * z2;
-    const double then = (2.0 / 11.0 + 2.0 / 13.0 * z) + (2.0 / 15.0 + 2.0 / 17.0 * z) * z2;
-    const double sum = first + (then + 2.0 / 19.0 * z4) * z4;
-    return e * LN_2_HIGH + (2.0 * s + (s * z * sum + e * LN_2_LOW));
-}
-
-/* The first 52 bits of V = 1 - U, of which a word is the first 64 of U: V is in
- * [top, top + 1] 2^-52, whose middle is a double. */
-static inline uint64_t top_of(uint64_t word) { return ~word >> 12; }
-
-static inline double middle_of(uint64_t top)
-{
-    return from_bits(UINT64_C(0x3FF) << 52 | top) - (1.0 - 0x1p-53);
-}
-
-/* The noise -ln(-ln V) that belongs to a word, and how far it may be off.
- *
- * With t the middle and E = -ln t, V is off by 2^-53, so -ln V by 2^-53/t (1 + 2^-9) as long as
- * t > 2^-43, and by r = 2^-53/(t E) + LN_ERROR of itself, and the noise by r (1 + 2^-9) and
- * LN_ERROR of itself. E >= 1 - t. No noise here is larger than 37. */
-enum { EDGE = 1 << 10 }; /* closer to 0 or 1, in 2^-52, V says too little */
-#define MOST_NOISE 38.0
-
-static double noise_error(uint64_t distance) /* of the top from the nearer end */
-{
-    const double nearer = (double)(int64_t)distance * 0x1p-52; /* >= min(t, 1 - t) - 2^-53 */
-    return distance < EDGE
-             ? INFINITY
-             : 1.02 * (0x1p-53 / (nearer * (1.0 - nearer)) + LN_ERROR) + LN_ERROR * MOST_NOISE;
-}
-
-static inline uint64_t distance_of(uint64_t top)
-{
-    const uint64_t other = (UINT64_C(1) << 52) - 1 - top;
-    return top < other ? top : other;
-}
-
-/* How far a value may be off: its noise, and 2^-50 of the score and of the sum, which have been
- * rounded a few times. A score is value - noise. */
-static double value_error(double value, uint64_t distance)
-{
-    return noise_error(distance) + 0x1p-49 * (fabs(value) + MOST_NOISE);
-}
 
 /* ---- the first bits --------------------------------------------------------- */
 
 /* Of a U in [r, r + 1) 2^-16, noise <= -ln U <= -ln (r 2^-16). ln is bounded from below by the
  * chords of log2, which the bits of a float are: log2 r >= steps(r) 2^-23 - 127. So in units of
  * ln 2 2^-23 a noise is at most BASE - steps(r), if r > 0. An item with r = 0 may have any noise. */
-enum { LEADS = 4, BASE = 143 << 23 }; /* first bits a word; 127 + 16 */
-#define UNITS 0x1.71547652b82fep+23   /* in 1: 2^23 / ln 2 */
+enum { BASE = 143 << 23 };          /* 127 + 16 */
+#define UNITS 0x1.71547652b82fep+23 /* in 1: 2^23 / ln 2 */
 
 static inline int32_t steps(uint16_t r)
 {
@@ -106,24 +25,6 @@ static inline int32_t steps(uint16_t r)
     int32_t bits;
     memcpy(&bits, &x, sizeof bits);
     return bits;
-}
-
-/* From the lowest bits of the first word up. */
-static inline uint16_t lead_of(const uint64_t *word, size_t i)
-{
-    return (uint16_t)(word[i / LEADS] >> 16 * (i % LEADS));
-}
-
-/* Those of n items from a multiple of LEADS on: as they stand where low bytes come first. */
-static void leads_of(const uint64_t *word, size_t first, size_t n, uint16_t *r)
-{
-    const uint16_t one = 1;
-    uint8_t low;
-    memcpy(&low, &one, 1);
-    if (low)
-        memcpy(r, word + first / LEADS, n * sizeof *r);
-    else
-        for (size_t i = 0; i < n; i++) r[i] = lead_of(word, first + i);
 }
 
 /* Not negative: the item is a candidate. A drop is in those units, and the floor leaves BASE
@@ -136,23 +37,6 @@ static inline int32_t margin_of(double drop, double floor, uint16_t r)
     room = room > 0.0 ? room : 0.0;
     room = room < MOST ? room : MOST;
     return (int32_t)room - steps(r);
-}
-
-/* What a score that is no larger than another is less than that: by keys, of integers 2^52 apart
- * at most and of any; by their bits, of doubles. */
-static inline double drop_narrow(int64_t key, int64_t most)
-{
-    return 0x1p52 - from_bits(UINT64_C(0x433) << 52 | ((uint64_t)most - (uint64_t)key));
-}
-
-static inline double drop_wide(int64_t key, int64_t most)
-{
-    return -(double)((uint64_t)most - (uint64_t)key);
-}
-
-static inline double drop_real(int64_t bits, int64_t most)
-{
-    return from_bits((uint64_t)bits) - from_bits((uint64_t)most);
 }
 
 /* ---- all at once ------------------------------------------------------------ */
@@ -191,7 +75,6 @@ static inline double drop_real(int64_t bits, int64_t most)
             value[i] = drop[i] * factor - ln(-ln(middle_of(top_of(word[i]))));                     \
     }
 
-enum { NARROW, WIDE, REAL };
 typedef struct loops {
     void (*range[2])(const int64_t *score, size_t n, int64_t *least, int64_t *most);
     void (*margins[3])(const int64_t *score, const uint16_t *r, size_t n, int64_t most,
@@ -226,45 +109,11 @@ static const loops by_level[] = {
 
 enum { CHUNK = DPTK_CHUNK / 2 }; /* items at a time: all that is known of them stays in the L1 */
 
-/* More scales than these from the first score to the last, or differences past these powers of
- * two: the errors could be too wide, or the numbers past the range of doubles. */
-static const double DEEP = 0x1p40, VAST = 0x1p500;
-
-/* Keys of the items [first, first + n) of integers, and of others their bits as doubles: where
- * they stand, if they are what stands there. */
-static const int64_t *scores_of(const dptk_column *col, size_t first, size_t n, int64_t *buffer)
-{
-    const char *const at = col->data + (ptrdiff_t)first * col->stride;
-    const int plain = col->type == DPTK_I64 || col->type == DPTK_F64;
-    if (plain && col->stride == sizeof *buffer && (uintptr_t)at % sizeof *buffer == 0)
-        return (const int64_t *)(const void *)at;
-    if (col->type == DPTK_F32 && col->stride == sizeof(float)) { /* the compiler has vectors */
-        for (size_t i = 0; i < n; i++) {
-            DPTK_SCORE(float, x, at + i * sizeof x);
-            buffer[i] = (int64_t)bits_of((double)x);
-        }
-    } else if (col->type == DPTK_F32) {
-        for (size_t i = 0; i < n; i++) {
-            DPTK_SCORE(float, x, at + (ptrdiff_t)i * col->stride);
-            buffer[i] = (int64_t)bits_of((double)x);
-        }
-    } else if (col->type == DPTK_F64) {
-        for (size_t i = 0; i < n; i++) {
-            DPTK_SCORE(int64_t, bits, at + (ptrdiff_t)i * col->stride);
-            buffer[i] = bits;
-        }
-    } else {
-        dptk_keys(col, first, n, buffer);
-    }
-    return buffer;
-}
-
 static int prepare(const dptk_column *col, double scale, dptk_span *span)
 {
     const loops *const run = &by_level[dptk_simd_get()];
     int64_t buffer[CHUNK], least, most;
     const int real = col->type >= DPTK_F32;
-    double width;
     span->least = INT64_MAX;
     span->most = INT64_MIN;
     for (size_t i = 0; i < col->n; i += CHUNK) {
@@ -274,14 +123,7 @@ static int prepare(const dptk_column *col, double scale, dptk_span *span)
         span->least = least < span->least ? least : span->least;
         span->most = most > span->most ? most : span->most;
     }
-    least = span->least;
-    most = span->most;
-    if (real && (most >= DPTK_DOUBLE_INF || least <= ~DPTK_DOUBLE_INF)) return DPTK_NAN;
-    width =
-        real ? key_double(most) - key_double(least) : (double)((uint64_t)most - (uint64_t)least);
-    return scale > 1.0 / VAST && scale < VAST && width < VAST && width / scale < DEEP
-             ? DPTK_OK
-             : DPTK_UNDECIDED;
+    return span_status(span, real, scale);
 }
 
 int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
@@ -319,12 +161,9 @@ static draws none(const dptk_column *col, const dptk_span *span, double scale, s
 {
     const size_t room = room_for(capacity);
     const int real = col->type >= DPTK_F32;
-    const uint64_t width = (uint64_t)span->most - (uint64_t)span->least;
     return (draws){.col = col,
                    .most = real ? (int64_t)bits_of(key_double(span->most)) : span->most,
-                   .kind = real                      ? REAL
-                         : width < UINT64_C(1) << 51 ? NARROW
-                                                     : WIDE,
+                   .kind = drops_of(span, real),
                    .factor = UNITS / scale,
                    .index = scratch,
                    .key = scratch + room,
@@ -506,7 +345,7 @@ static int draw(draws *d, dptk_rng *rng, size_t k, double scale, double error_fa
     d->word = rng->next;
     rng->next += words;
     for (;; share *= 2.0) {
-        const double floor = n <= DPTK_FEW || share > 0.5 ? -INFINITY : floor_at(d, share);
+        const double floor = share > 0.5 ? -INFINITY : floor_at(d, share);
         const size_t first = d->n;
         int status;
         if (!(floor < before)) continue;
@@ -531,6 +370,10 @@ static int draw(draws *d, dptk_rng *rng, size_t k, double scale, double error_fa
 int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k, double scale,
               double error_factor, size_t capacity, int64_t *scratch, int64_t *item)
 {
+    if (col->n <= DPTK_DRAW_FEW) {
+        const int status = dptk_draw_few(rng, col, k, scale, error_factor, item);
+        return status == DPTK_NAN ? DPTK_CHANGED : status;
+    }
     const uint64_t state = dptk_float_begin();
     draws d = none(col, span, scale, capacity, scratch);
     const int status = draw(&d, rng, k, scale, error_factor, item);

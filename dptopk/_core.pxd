@@ -142,6 +142,10 @@ cdef extern from "dptk.h" nogil:
     int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
                   double scale, double error_factor, size_t capacity, int64_t *scratch,
                   int64_t *item)
+    enum:
+        DPTK_DRAW_FEW
+    int dptk_draw_few(dptk_rng *rng, const dptk_column *col, size_t k, double scale,
+                      double error_factor, int64_t *item)
 
     # ---- paths.c
     ctypedef struct dptk_wide:

@@ -1380,10 +1380,14 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
                     if column.n > most:
                         break
                     if k > 0:
-                        status = dptk_draw_prepare(&column, scale, &span)
-                        if status == DPTK_OK:
-                            status = dptk_draw(source.rng, &column, &span, k, scale, factor,
-                                               column.n, scratch, &item[place[done]])
+                        if column.n <= DPTK_DRAW_FEW:
+                            status = dptk_draw_few(source.rng, &column, k, scale, factor,
+                                                   &item[place[done]])
+                        else:
+                            status = dptk_draw_prepare(&column, scale, &span)
+                            if status == DPTK_OK:
+                                status = dptk_draw(source.rng, &column, &span, k, scale, factor,
+                                                   column.n, scratch, &item[place[done]])
                         if status != DPTK_OK:
                             source.rng.next = source.rng.first
                             break

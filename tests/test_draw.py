@@ -122,6 +122,30 @@ def test_kernel_equals_plain_arithmetic_on_many_scores(levels):
             assert kernel(scores, tape, k=k, scale=scale) == right
 
 
+@pytest.mark.parametrize("dtype", ["i8", "f8", "i4", "f4", "u1", "u8"])
+def test_every_k_of_few_scores_is_the_head_of_their_whole_order(dtype, levels):
+    """All are candidates, so the words that are read are the same ones."""
+    cases = []
+    for n in range(1, 65):
+        rng = np.random.default_rng([n, ord(dtype[0])])
+        scores = rng.integers(0, (3, 100)[n % 2], size=2 * n).astype(dtype)[::-2]
+        if n % 3 == 0 and dtype in ("i8", "u8", "f8"):
+            scores = scores << 51 if dtype != "f8" else scores * 1e100
+        scale = float(max(scores.max(), 1)) / 20 if n % 3 == 0 else 0.8
+        tape = words(4 * n + 1, tape_size(n))
+        if n % 8 == 5:
+            tape[rng.integers(n // 4 + 1, tape.size)] = (0, 2**64 - 1)[n // 8 % 2]
+        cases.append((scores, scale, tape, reference(scores, tape, k=n, scale=scale)))
+    for _ in levels:
+        undecided = 0
+        for scores, scale, tape, right in cases:
+            for k in range(1, scores.size + 1):
+                picks = kernel(scores, tape, k=k, scale=scale)
+                undecided += picks is None
+                assert picks is None or picks == right[:k]
+        assert undecided < 300
+
+
 @pytest.mark.parametrize("gap", [1e-11, -1e-11])
 def test_values_close_to_each_other_are_in_order(gap, levels):
     """Noise that is off by more than its bound says would change their order."""
