@@ -71,8 +71,8 @@ static inline int32_t margin_of(double drop, double floor, uint16_t r)
     target static void values_##level(const uint64_t *restrict word, const double *restrict drop,  \
                                       size_t n, double factor, double *restrict value)             \
     {                                                                                              \
-        for (size_t i = 0; i < n; i++)                                                             \
-            value[i] = drop[i] * factor - ln(-ln(middle_of(top_of(word[i]))));                     \
+        for (size_t i = 0; i < n; i++) value[i] = -ln(middle_of(top_of(word[i])));                 \
+        for (size_t i = 0; i < n; i++) value[i] = drop[i] * factor - ln(value[i]);                 \
     }
 
 typedef struct loops {

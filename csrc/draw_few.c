@@ -9,11 +9,12 @@
 
 /* Of one row, filled up to a multiple of PART: with scores that are there, words far from the
  * edges. */
-enum { PART = 16 };
+enum { PART = 8 };
 typedef struct row {
     int64_t score[DPTK_DRAW_FEW]; /* as scores_of has them */
     uint64_t further[DPTK_DRAW_FEW];
     uint16_t r[DPTK_DRAW_FEW];
+    double e[DPTK_DRAW_FEW];
     int64_t key[DPTK_DRAW_FEW]; /* of values */
 } row;
 
@@ -27,9 +28,12 @@ typedef struct row {
         for (size_t i = 0; i < n; i++) {                                                           \
             const uint64_t top = top_of(x->further[i]);                                            \
             const int64_t distance = (int64_t)distance_of(top);                                    \
-            const double drop = drop_##kind(x->score[i], most);                                    \
             least = distance < least ? distance : least;                                           \
-            x->key[i] = f64_key(drop * factor - ln(-ln(middle_of(top))));                          \
+            x->e[i] = -ln(middle_of(top));                                                         \
+        }                                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const double drop = drop_##kind(x->score[i], most);                                    \
+            x->key[i] = f64_key(drop * factor - ln(x->e[i]));                                      \
         }                                                                                          \
         return (uint64_t)least;                                                                    \
     }

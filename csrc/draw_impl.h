@@ -26,26 +26,29 @@ static inline double from_bits(uint64_t bits)
 /* ln x to within LN_ERROR of itself, 2^-1000 < x < 2^1000.
  *
  * x = 2^e f with f in [sqrt(1/2), sqrt(2)); ln f = 2 atanh(s) for s = (f - 1)/(f + 1), of which
- * f - 1 is exact, so that s errs by 2^-52 of itself. z = s^2 < 0.02944; the series 2s (1 + z/3 +
- * z^2/5 + ...) is cut behind z^9/19, whose rest is below z^10/20 < 2^-54 of it. What follows 2s
- * is below 0.0102 of it: its own errors, z's 2^-51 and a few roundings, are below 2^-56 of 2s.
- * e is below 2^10 and LN_2_HIGH has 21 bits less than a double: their product is exact.
- * |ln x| >= |ln f|, as |e ln 2| >= 2 |ln f| unless e = 0. So the errors of s, of the sums 2s + ...,
- * + e LN_2_LOW and + e LN_2_HIGH, 2^-52 and three times 2^-53, are below LN_ERROR. */
+ * f - 1 is exact, so that s errs by 2^-52 of itself. z = s^2 < 0.02944, and 2 atanh(s) is
+ * s (2 + z Q(z)) but for 2^-58 of it: Q is the polynomial for which this is least, and the test
+ * measures it. What follows 2s is below 0.0102 of it: its own errors, z's 2^-51 and a few
+ * roundings, are below 2^-56 of 2s. e LN_2 errs by 2^-52.5 of itself, and |e ln 2| >= 2 |ln f|
+ * unless e = 0: so |ln x| >= |ln f| and |e ln 2| / 2. The errors of s, Q, 2s + ..., e LN_2 and the
+ * last sum, 2^-52, 2^-58 and 2^-56, 2^-53, 2^-51.5 and 2^-53, are below LN_ERROR.
+ *
+ * A noise is two logarithms, which take a loop each: of shorter chains more go on at a time. */
 #define LN_ERROR 0x1p-50
 static inline double ln(double x)
 {
-    const double LN_2_HIGH = 0x1.62e42feep-1, LN_2_LOW = 0x1.a39ef35793c76p-33;
+    const double LN_2 = 0x1.62e42fefa39efp-1;
     const uint64_t root = UINT64_C(0x3FE6A09E667F3BCD); /* of 1/2 */
-    const uint64_t exponent = (bits_of(x) - root + (UINT64_C(1023) << 52)) >> 52;
-    const double e = from_bits(UINT64_C(0x4330) << 48 | exponent) - (0x1p52 + 1023.0);
-    const double f = from_bits(bits_of(x) - ((exponent - 1023) << 52));
+    const uint64_t above = bits_of(x) - root + (UINT64_C(1023) << 52);
+    const double e = from_bits(UINT64_C(0x433) << 52 | above >> 52) - (0x1p52 + 1023.0);
+    const double f = from_bits((above & ((UINT64_C(1) << 52) - 1)) + root);
     const double s = (f - 1.0) / (f + 1.0), z = s * s;
-    const double z2 = z * z, z4 = z2 * z2; /* by pairs: short chains keep many of them going */
-    const double first = (2.0 / 3.0 + 2.0 / 5.0 * z) + (2.0 / 7.0 + 2.0 / 9.0 * z) * z2;
-    const double then = (2.0 / 11.0 + 2.0 / 13.0 * z) + (2.0 / 15.0 + 2.0 / 17.0 * z) * z2;
-    const double sum = first + (then + 2.0 / 19.0 * z4) * z4;
-    return e * LN_2_HIGH + (2.0 * s + (s * z * sum + e * LN_2_LOW));
+    const double z2 = z * z, z4 = z2 * z2; /* by pairs: short chains, too */
+    const double first = (0x1.55555555555aep-1 + 0x1.999999997abf3p-2 * z)
+                       + (0x1.2492494536f90p-2 + 0x1.c71c4fe573342p-3 * z) * z2;
+    const double then =
+        (0x1.74669e9933d5cp-3 + 0x1.39993b32c9238p-3 * z) + 0x1.2f529a3866366p-3 * z2;
+    return e * LN_2 + (2.0 * s + s * z * (first + then * z4));
 }
 
 /* The first 52 bits of V = 1 - U, of which a word is the first 64 of U: V is in

@@ -19,7 +19,7 @@ MISTAKES = {
     "canonical": ("canonical.c", "*log_unit + 0x1p-20", "*log_unit - 0x1p-10"),
     "cut": ("keys.c", "keys[i] = INT64_MIN ^ flip", "keys[i] = INT64_MAX ^ flip"),
     "discrete": ("discrete.c", "*value = up - down;", "*value = down - up;"),
-    "draw": ("draw.c", "drop[i] * factor - ln(-ln(", "drop[i] * factor - ln(-0.99 * ln("),
+    "draw": ("draw.c", "drop[i] * factor - ln(value[i])", "drop[i] * factor - value[i]"),
     "items": ("items.c", "(int64_t)at <= after", "(int64_t)at < 0"),
     "joint": ("joint.c", "size + 0x1p-20) * 0x1p+52", "size - 0x1p-10) * 0x1p+52"),
     "keys": ("keys.c", "(int64_t)(first + i) > after", "(int64_t)(first + i) >= after"),
