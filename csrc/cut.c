@@ -58,101 +58,93 @@ static int64_t select_key(const int64_t *keys, size_t n, size_t rank, uint64_t *
     return (int64_t)descend((int64_t)work[0]);
 }
 
-/* One pass of a stable radix sort: by byte `shift` of the descending words. */
-static void sort_pass(const int64_t *keys, const int64_t *index, size_t n, unsigned shift,
-                      int64_t *keys_out, int64_t *index_out)
+/* How far a key is below `most`, without its last bits. */
+static inline uint64_t below(int64_t most, int64_t key, unsigned shift)
 {
-    size_t place[256] = {0}, sum = 0;
+    return ((uint64_t)most - (uint64_t)key) >> shift;
+}
 
-    for (size_t i = 0; i < n; i++) place[descend(keys[i]) >> shift & 255]++;
-    for (int digit = 0; digit < 256; digit++) {
+/* One pass of a stable radix sort: by `width` bits of how far the keys are below `most`. Its
+ * counters would add up in what calls itself below. */
+enum { WIDTH = 12 }; /* at most */
+
+DPTK_NOINLINE static void sort_pass(const int64_t *keys, const int64_t *index, size_t n,
+                                    int64_t most, unsigned shift, unsigned width, int64_t *keys_out,
+                                    int64_t *index_out)
+{
+    const uint64_t mask = (UINT64_C(1) << width) - 1;
+    size_t place[1 << WIDTH], sum = 0;
+
+    memset(place, 0, sizeof *place << width);
+    for (size_t i = 0; i < n; i++) place[below(most, keys[i], shift) & mask]++;
+    for (size_t digit = 0; digit <= mask; digit++) {
         const size_t count = place[digit];
         place[digit] = sum;
         sum += count;
     }
     for (size_t i = 0; i < n; i++) {
-        const size_t to = place[descend(keys[i]) >> shift & 255]++;
+        const size_t to = place[below(most, keys[i], shift) & mask]++;
         keys_out[to] = keys[i];
         index_out[to] = index[i];
     }
 }
 
-/* Stable, keys descending. Takes (keys, index) as its second buffer and
- * leaves the result in the outputs. At most 8 passes, on any data. */
-static void sort_by_bytes(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
-                          int64_t *index_out)
+/* Puts keys in order that are, but for runs of those equal without their last bits. Seldom does
+ * one have to move, and not far; if it does, its run is sorted by itself. */
+static void sort_runs(int64_t *keys, int64_t *index, size_t n, int64_t most, unsigned shift,
+                      int64_t *work, int64_t *index_work)
 {
-    int64_t *from[2] = {keys, index}, *to[2] = {keys_out, index_out};
-    uint64_t differ = 0;
+    enum { FAR = 32 };
 
-    for (size_t i = 1; i < n; i++) differ |= (uint64_t)keys[i] ^ (uint64_t)keys[0];
-    for (unsigned shift = 0; shift < 64; shift += 8) {
-        if ((differ >> shift & 255) == 0) continue;
-        sort_pass(from[0], from[1], n, shift, to[0], to[1]);
-        for (int side = 0; side < 2; side++) {
-            int64_t *const swap = from[side];
-            from[side] = to[side];
-            to[side] = swap;
-        }
-    }
-    if (from[0] != keys_out) {
-        memcpy(keys_out, from[0], n * sizeof *keys_out);
-        memcpy(index_out, from[1], n * sizeof *index_out);
-    }
-}
-
-/* The same for a short run, in place: few moves if it is not far from sorted. */
-static void sort_by_insertion(int64_t *keys, int64_t *index, size_t n)
-{
     for (size_t i = 1; i < n; i++) {
         const int64_t key = keys[i], item = index[i];
+        const size_t last = i > FAR ? i - FAR : 0;
         size_t at = i;
-        for (; at > 0 && keys[at - 1] < key; at--) {
+
+        if (keys[i - 1] >= key) continue;
+        for (; at > last && keys[at - 1] < key; at--) {
             keys[at] = keys[at - 1];
             index[at] = index[at - 1];
         }
         keys[at] = key;
         index[at] = item;
+        if (at > last || at == 0 || keys[at - 1] >= key) continue;
+        while (at > 0 && below(most, keys[at - 1], shift) == below(most, key, shift)) at--;
+        while (i < n && below(most, keys[i], shift) == below(most, key, shift)) i++;
+        memcpy(work, keys + at, (i - at) * sizeof *work);
+        memcpy(index_work, index + at, (i - at) * sizeof *index_work);
+        dptk_sort_pairs(work, index_work, i - at, keys + at, index + at);
     }
 }
 
-/* In about one pass where the keys spread over their range: into buckets of equal width, and
- * each bucket by itself. */
+/* By their highest bits, in one pass or two, after which most are in order. A run has at least
+ * five bits fewer than all, so a sort within a sort soon ends. */
 void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out, int64_t *index_out)
 {
-    enum { BUCKETS = 4096, SHORT = 128 };
-    size_t end[BUCKETS], buckets = 2, sum = 0, start = 0;
+    enum { MANY = 12000 };
     int64_t least = keys[0], most = keys[0];
-    unsigned shift = 0;
+    unsigned bits = 0, width = 1, shift = 0, passes = 0;
+    int rises = 0;
 
     for (size_t i = 1; i < n; i++) {
         least = keys[i] < least ? keys[i] : least;
         most = keys[i] > most ? keys[i] : most;
+        rises |= keys[i] > keys[i - 1];
     }
-    while (buckets < BUCKETS && buckets < n / 2) buckets *= 2;
-    while (((uint64_t)most - (uint64_t)least) >> shift >= buckets) shift++;
-    memset(end, 0, buckets * sizeof *end);
-    for (size_t i = 0; i < n; i++) end[((uint64_t)most - (uint64_t)keys[i]) >> shift]++;
-    for (size_t b = 0; b < buckets; b++) {
-        const size_t count = end[b];
-        end[b] = sum;
-        sum += count;
+    if (rises) {
+        while (bits < 64 && below(most, least, bits) > 0) bits++;
+        while (width < WIDTH && width < bits && n >> width > 1) width++;
+        passes = n >= MANY && bits > width ? 2 : 1;
+        if (passes == 2) width = WIDTH - 1; /* its counters share the cache with the data */
+        shift = bits > passes * width ? bits - passes * width : 0;
+        sort_pass(keys, index, n, most, shift, width, keys_out, index_out);
+        if (passes == 2) sort_pass(keys_out, index_out, n, most, shift + width, width, keys, index);
     }
-    for (size_t i = 0; i < n; i++) {
-        const size_t to = end[((uint64_t)most - (uint64_t)keys[i]) >> shift]++;
-        keys_out[to] = keys[i];
-        index_out[to] = index[i];
+    if (passes != 1) {
+        memcpy(keys_out, keys, n * sizeof *keys);
+        memcpy(index_out, index, n * sizeof *index);
     }
-    for (size_t b = 0; b < buckets && shift > 0; start = end[b++]) {
-        const size_t count = end[b] - start;
-        if (count <= SHORT) {
-            sort_by_insertion(keys_out + start, index_out + start, count);
-        } else {
-            memcpy(keys + start, keys_out + start, count * sizeof *keys);
-            memcpy(index + start, index_out + start, count * sizeof *index);
-            sort_by_bytes(keys + start, index + start, count, keys_out + start, index_out + start);
-        }
-    }
+    if (shift > 0) sort_runs(keys_out, index_out, n, most, shift, keys, index);
 }
 
 /* ---- the cut ------------------------------------------------------------- */

@@ -17,14 +17,6 @@
 #define BLOCKS 16
 #define BATCH_WORDS (BLOCKS * 16) /* of 32 bits */
 
-#if DPTK_GNU
-#define NOINLINE __attribute__((noinline))
-#elif defined(_MSC_VER)
-#define NOINLINE __declspec(noinline)
-#else
-#define NOINLINE
-#endif
-
 void dptk_wipe(void *memory, size_t n)
 {
 #if DPTK_GNU
@@ -204,7 +196,7 @@ static void (*const batches[])(const uint32_t key[8], uint32_t out[BATCH_WORDS])
 };
 
 /* Takes c->key, leaves the next one in its place. */
-NOINLINE static void make_batch(dptk_chacha *c, uint64_t words[DPTK_CHACHA_BATCH])
+DPTK_NOINLINE static void make_batch(dptk_chacha *c, uint64_t words[DPTK_CHACHA_BATCH])
 {
     uint32_t out[BATCH_WORDS];
     batches[dptk_simd_get()](c->key, out);
@@ -215,7 +207,7 @@ NOINLINE static void make_batch(dptk_chacha *c, uint64_t words[DPTK_CHACHA_BATCH
 
 /* What make_batch and its callee left on the stack: the batch, and copies of
  * the key that was erased. Their frames together are under 3,000 bytes. */
-NOINLINE static void burn_stack(void)
+DPTK_NOINLINE static void burn_stack(void)
 {
     unsigned char frames[4096];
     dptk_wipe(frames, sizeof frames);

@@ -14,6 +14,15 @@
 #define DPTK_GNU 0
 #endif
 
+/* A function whose frame is to be gone when it returns. */
+#if DPTK_GNU
+#define DPTK_NOINLINE __attribute__((noinline))
+#elif defined(_MSC_VER)
+#define DPTK_NOINLINE __declspec(noinline)
+#else
+#define DPTK_NOINLINE
+#endif
+
 #if DPTK_GNU && defined(__x86_64__)
 #define DPTK_X86 1
 

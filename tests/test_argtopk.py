@@ -110,6 +110,7 @@ def shapes(n):
         "one large": (np.arange(n) == n // 3).astype(np.int64),
         "organ pipe": np.minimum(np.arange(n), np.arange(n)[::-1]),
         "powers": np.int64(1) << rng.integers(0, 63, n),
+        "close but for one": np.where(np.arange(n) == n // 3, 2**62, rng.permutation(n)),
         "small where sampled": np.where(sampled, 0, rng.permutation(n) + 1),
         "small where sampled, ascending": np.where(sampled, 0, np.arange(n) + 1),
         "large where sampled": np.where(sampled, 10 + rng.permutation(n), rng.integers(0, 3, n)),
