@@ -11,21 +11,7 @@
 #include "float_state.h"
 #include "simd.h"
 
-/* ---- the first bits --------------------------------------------------------- */
-
-/* Of a U in [r, r + 1) 2^-16, noise <= -ln U <= -ln (r 2^-16). ln is bounded from below by the
- * chords of log2, which the bits of a float are: log2 r >= steps(r) 2^-23 - 127. So in units of
- * ln 2 2^-23 a noise is at most BASE - steps(r), if r > 0. An item with r = 0 may have any noise. */
-enum { BASE = 143 << 23 };          /* 127 + 16 */
-#define UNITS 0x1.71547652b82fep+23 /* in 1: 2^23 / ln 2 */
-
-static inline int32_t steps(uint16_t r)
-{
-    const float x = (float)(int32_t)r;
-    int32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
+/* ---- all at once ------------------------------------------------------------ */
 
 /* Not negative: the item is a candidate. A drop is in those units, and the floor leaves BASE
  * out. Clipping makes no difference for r > 0, as 0 < steps(r) < MOST; and with r = 0 any item
@@ -38,8 +24,6 @@ static inline int32_t margin_of(double drop, double floor, uint16_t r)
     room = room < MOST ? room : MOST;
     return (int32_t)room - steps(r);
 }
-
-/* ---- all at once ------------------------------------------------------------ */
 
 #define MARGINS(target, level, kind)                                                               \
     target static void margins_##kind##_##level(                                                   \

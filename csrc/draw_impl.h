@@ -111,6 +111,22 @@ static inline void leads_of(const uint64_t *word, size_t first, size_t n, uint16
         for (size_t i = 0; i < n; i++) r[i] = lead_of(word, first + i);
 }
 
+/* ---- bounds from the first bits --------------------------------------------- */
+
+/* Of a U in [r, r + 1) 2^-16, noise <= -ln U <= -ln (r 2^-16). ln is bounded from below by the
+ * chords of log2, which the bits of a float are: log2 r >= steps(r) 2^-23 - 127. So in units of
+ * ln 2 2^-23 a noise is at most BASE - steps(r), if r > 0. An item with r = 0 may have any noise. */
+enum { BASE = 143 << 23 };          /* 127 + 16 */
+#define UNITS 0x1.71547652b82fep+23 /* in 1: 2^23 / ln 2 */
+
+static inline int32_t steps(uint16_t r)
+{
+    const float x = (float)(int32_t)r;
+    int32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 /* ---- the scores ------------------------------------------------------------- */
 
 /* What a score that is no larger than another is less than that: by keys, of integers 2^52 apart

@@ -207,7 +207,7 @@ DPTK_NOINLINE static void make_batch(dptk_chacha *c, uint64_t words[DPTK_CHACHA_
 
 /* What make_batch and its callee left on the stack: the batch, and copies of
  * the key that was erased. Their frames together are under 3,000 bytes. */
-DPTK_NOINLINE static void burn_stack(void)
+DPTK_NOINLINE void dptk_burn_stack(void)
 {
     unsigned char frames[4096];
     dptk_wipe(frames, sizeof frames);
@@ -218,7 +218,7 @@ static int chacha_refill(dptk_rng *rng)
     dptk_chacha *c = (dptk_chacha *)rng;
     if (room(&c->buffer) < DPTK_CHACHA_BATCH) return DPTK_TAPE_END;
     make_batch(c, c->buffer.words + (rng->end - c->buffer.words));
-    burn_stack();
+    dptk_burn_stack();
     rng->end += DPTK_CHACHA_BATCH;
     return DPTK_OK;
 }

@@ -144,8 +144,12 @@ cdef extern from "dptk.h" nogil:
                   int64_t *item)
     enum:
         DPTK_DRAW_FEW
+        DPTK_DRAW_ROWS
+        DPTK_DRAW_ROWS_K
     int dptk_draw_few(dptk_rng *rng, const dptk_column *col, size_t k, double scale,
                       double error_factor, int64_t *item)
+    int dptk_draw_few_rows(dptk_rng *rng, const dptk_column *col, const size_t *k, size_t rows,
+                           double scale, double error_factor, int64_t **item, size_t *done)
 
     # ---- paths.c
     ctypedef struct dptk_wide:

@@ -1342,60 +1342,76 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
     False or None to. Words of earlier rows are forgotten along the way.
     """
     cdef Py_buffer view
-    cdef dptk_column column
+    cdef dptk_column[DPTK_DRAW_ROWS] column
+    cdef size_t[DPTK_DRAW_ROWS] k
+    cdef int64_t *picks[DPTK_DRAW_ROWS]
     cdef dptk_span span
     cdef int64_t *scratch = NULL
     cdef dptk_buffer *buffer = NULL
     cdef dptk_watch watch
     cdef double last
     cdef double factor = error_factor
-    cdef size_t i, k, room = 0
+    cdef size_t i, did, rows, since = 0, room = 0, few = min(most, <size_t>DPTK_DRAW_FEW)
+    # The words of a generator are not read ahead: they are its user's.
+    cdef size_t together = 1 if isinstance(source, GeneratorSource) else DPTK_DRAW_ROWS
     cdef int status = DPTK_OK
     if isinstance(source, BufferedSource):
         buffer = (<BufferedSource>source).buffer
     PyObject_GetBuffer(values, &view, PyBUF_STRIDES | PyBUF_FORMAT)
     try:
-        column.type = column_type(&view)
-        if view.ndim > 2 or column.type < 0 or column.type == DPTK_F16:
+        for i in range(DPTK_DRAW_ROWS):
+            column[i].type = column_type(&view)
+            column[i].stride = view.strides[view.ndim - 1]
+        if view.ndim > 2 or column[0].type < 0 or column[0].type == DPTK_F16:
             raise TypeError("values must be native integers, float32 or float64 in rows")
-        column.stride = view.strides[view.ndim - 1]
         for i in range(done, end):
-            if <size_t>(offset[i + 1] - offset[i]) <= most:
+            if few < <size_t>(offset[i + 1] - offset[i]) <= most:
                 room = max(room, dptk_draw_scratch(offset[i + 1] - offset[i]))
         scratch = scratch_words(room + 1)
         watching(&watch, &last)
         while True:
             with nogil:
-                while done < end:
-                    if done % WATCH_ROWS == WATCH_ROWS - 1 and watch.stop(watch.state):
-                        status = DPTK_STOPPED
-                        break
-                    k = <size_t>(place[done + 1] - place[done])
-                    column.n = <size_t>(offset[done + 1] - offset[done])
-                    column.data = <const char *>view.buf
-                    if view.ndim == 2:
-                        column.data += <Py_ssize_t>done * view.strides[0]
-                    else:
-                        column.data += offset[done] * column.stride
-                    if column.n > most:
-                        break
-                    if k > 0:
-                        if column.n <= DPTK_DRAW_FEW:
-                            status = dptk_draw_few(source.rng, &column, k, scale, factor,
-                                                   &item[place[done]])
-                        else:
-                            status = dptk_draw_prepare(&column, scale, &span)
-                            if status == DPTK_OK:
-                                status = dptk_draw(source.rng, &column, &span, k, scale, factor,
-                                                   column.n, scratch, &item[place[done]])
-                        if status != DPTK_OK:
-                            source.rng.next = source.rng.first
+                while done < end and status == DPTK_OK:
+                    if since >= WATCH_ROWS:
+                        since = 0
+                        if watch.stop(watch.state):
+                            status = DPTK_STOPPED
                             break
-                        if buffer != NULL:
-                            dptk_buffer_begin(buffer)
-                        else:
-                            source.rng.first = source.rng.next
-                    done += 1
+                    rows = did = 0
+                    while rows < together and done + rows < end:
+                        i = done + rows
+                        k[rows] = <size_t>(place[i + 1] - place[i])
+                        picks[rows] = &item[place[i]]
+                        column[rows].n = <size_t>(offset[i + 1] - offset[i])
+                        column[rows].data = <const char *>view.buf + (
+                            <Py_ssize_t>i * view.strides[0] if view.ndim == 2
+                            else offset[i] * column[0].stride)
+                        if not 0 < k[rows] <= DPTK_DRAW_ROWS_K or column[rows].n > few:
+                            break
+                        rows += 1
+                    if rows > 1:
+                        status = dptk_draw_few_rows(source.rng, column, k, rows, scale, factor,
+                                                    picks, &did)
+                    elif column[0].n > most:
+                        break
+                    else:
+                        if column[0].n > few:
+                            status = dptk_draw_prepare(column, scale, &span)
+                            if status == DPTK_OK:
+                                status = dptk_draw(source.rng, column, &span, k[0], scale, factor,
+                                                   column[0].n, scratch, picks[0])
+                        elif k[0] > 0:
+                            status = dptk_draw_few(source.rng, column, k[0], scale, factor,
+                                                   picks[0])
+                        did = status == DPTK_OK
+                        if not did:
+                            source.rng.next = source.rng.first
+                    if buffer != NULL:
+                        dptk_buffer_begin(buffer)
+                    else:
+                        source.rng.first = source.rng.next
+                    done += did
+                    since += did
             stopped(status)
             if status != DPTK_TAPE_END:
                 return done

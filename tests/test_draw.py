@@ -281,6 +281,86 @@ def test_picks_have_the_exact_law_when_the_floor_falls():
     assert fell > 10
 
 
+def one_by_one(scores, offsets, k, scale, tape):
+    """Return of each row, up to one that is not drawn so: its picks, whether the kernel was certain
+    of them, and how many words were left before it."""
+    source = _core.TapeSource(tape)
+    for start, end in itertools.pairwise(offsets.tolist()):
+        source.begin()
+        left, row, k_row = source.consumed().size, scores[start:end], min(k, end - start)
+        picks = _core.draw(source, row, k_row, scale) if k_row else np.arange(0)
+        if picks is False:
+            yield None, False, left
+            return
+        certain = picks is not None
+        if not certain:
+            exact = list(Tail(row, row.dtype.kind == "f"))
+            picks = draw(Tape.replay(source), exact, k=k_row, scale=scale)
+        yield list(picks), certain, left
+
+
+def side_by_side(scores, offsets, k, scale, tape):
+    """Return the picks of the rows that one call of the kernel has drawn, and how many words are
+    left then."""
+    source = _core.TapeSource(tape)
+    place = np.cumsum([0, *np.minimum(np.diff(offsets), k)])
+    item = np.empty(place[-1], np.int64)
+    source.begin()
+    done = _core.draw_rows(source, scores, offsets, place, scale, 4096, item, 0, offsets.size - 1)
+    picks = [item[a:b].tolist() for a, b in itertools.pairwise(place[: done + 1].tolist())]
+    return picks, source.consumed().size
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f8", "i4", "f4", "u1", "u8"])
+def test_rows_side_by_side_are_rows_by_themselves(dtype, levels, monkeypatch):
+    """Of scores that are near and far, with words at the edges and first bits that bound nothing,
+    up to a row that is undecided by itself, or not drawn so."""
+    cases = []
+    for seed in range(60):
+        rng = np.random.default_rng([seed, ord(dtype[0])])
+        lengths = rng.integers(0, (12, 71)[seed % 2], size=40)
+        lengths[rng.integers(40)] = 90
+        offsets = np.cumsum([0, *lengths])
+        scores = rng.integers(0, (2, 30, 250)[seed % 3], size=2 * offsets[-1]).astype(dtype)[::-2]
+        if seed % 10 == 9 and dtype in ("i8", "f8", "u8"):
+            scores[offsets[30]] = {"i8": 2**60, "f8": np.nan, "u8": 2**63}[dtype]
+        tape = words(seed, tape_size(offsets[-1]) + 80)
+        tape[rng.random(tape.size) < 0.02] &= np.uint64(0xFFFF_0000_FFFF_FFFF)
+        tape[rng.random(tape.size) < 0.02] |= np.uint64(0xFFFF_0000_FFFF_0000)
+        k, scale = (1, 5, 6, 13, 14, 40)[seed % 6], (0.1, 3.0, 1000.0)[seed // 3 % 3]
+        cases.append((scores, offsets, k, scale, tape))
+    right = [list(one_by_one(*case)) for case in cases]
+    for _ in levels:
+        stopped = 0
+        for case, rows in zip(cases, right, strict=True):
+            picks, left = side_by_side(*case)
+            assert picks == [row[0] for row in rows[: len(picks)]]
+            if len(picks) < 40:
+                assert not rows[len(picks)][1]
+                assert left == rows[len(picks)][2]
+                stopped += 1
+        assert 0 < stopped < 30
+    monkeypatch.setattr(_core, "error_factor", 2.0**40)
+    short = [len(side_by_side(*case)[0]) < 40 for case in cases]
+    assert sum(short) > 30
+
+
+def test_rows_side_by_side_have_the_exact_law():
+    """More items than bounds are kept of."""
+    scores = np.array([4, 4, 3, 3, 2, 2, 1, 1, 0, 0, 0, 0])
+    law = sequence_law(dict(enumerate(scores.tolist())), k=2, scale=3.0, noise="gumbel")
+
+    def sample(scale):
+        def pairs(draws, seed):
+            picks = dp.noisy_topk(np.tile(scores, (draws, 1)), 2, scale=scale)
+            return [tuple(pair) for pair in picks.tolist()]
+
+        return pairs
+
+    assert chi_square(law, sample(3.0), draws=100_000, seed=5).passed
+    assert not chi_square(law, sample(3.5), draws=100_000, seed=5).passed
+
+
 @pytest.mark.parametrize("factor", [1.0, 2.0**52])
 def test_rows_are_a_loop_over_the_rows(factor, monkeypatch):
     """Of lengths on both sides of every limit, and scores too far apart to be drawn so."""
