@@ -105,8 +105,10 @@ int dptk_start_blocks(race *r, size_t k)
         dptk_block *b = &r->scratch->block[i - 1];
         if (b->rest < b[1].rest) b->rest = b[1].rest;
     }
-    return r->n_tail ? add_block(r, TAIL, (int64_t)r->n_tail, r->last_key, 0.0, 0) : DPTK_OK;
+    return r->n_tail ? dptk_add_tail(r) : DPTK_OK;
 }
+
+int dptk_add_tail(race *r) { return add_block(r, TAIL, (int64_t)r->n_tail, r->last_key, 0.0, 0); }
 
 int dptk_add_stopper(race *r, const dptk_field *field)
 {

@@ -1,4 +1,4 @@
-/* blocks.h - private to blocks.c, race.c and sweep.c: blocks of items of nearly equal scores,
+/* blocks.h - private to blocks.c, draw.c, race.c and sweep.c: blocks of items of nearly equal scores,
  * and the order statistics of their noise.
  *
  * The noises of n items need not be drawn one by one: their order statistics come in
@@ -51,7 +51,13 @@ race dptk_race_over(dptk_rng *rng, const dptk_field *field, double scale, int no
 /* A block for every part of the head and one for the tail, for k picks; then one for a
  * stopper. Each draws its first order statistic. */
 int dptk_start_blocks(race *r, size_t k);
+int dptk_add_tail(race *r);
 int dptk_add_stopper(race *r, const dptk_field *field);
+
+/* sweep.c: mark the items of the head, so that those of the tail are the ones without a mark; and
+ * show the items of a block until those still hidden are certainly below the floor. */
+void dptk_mark_head(const race *r);
+int dptk_sweep_block(race *r, size_t block, double floor);
 
 /* About exp(gap) items, from 1 to most: so many, the first of them `gap` scales below the
  * k-th largest score, are expected to show at most one noise that reaches it. */

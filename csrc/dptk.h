@@ -439,31 +439,60 @@ typedef struct dptk_span {
  * Cost: one pass. */
 int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span);
 
+/* The items of larger scores than a number has, in order.
+ *
+ *   col       the scores
+ *   key       of the number, below INT64_MAX
+ *   capacity  so many are too many
+ *   keys      out: theirs; room for dptk_part_room(capacity) of them
+ *   index     out: which they are; as much room
+ *   held      out: how many there are
+ *
+ * Returns DPTK_SCRATCH if they are too many; DPTK_NAN if a score that was read is NaN.
+ * Cost: one pass at the speed of memory, if they are few. */
+size_t dptk_part_room(size_t capacity);
+int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
+              size_t *held);
+
+/* All items, where noise is not drawn of all of them. */
+typedef struct dptk_rest {
+    const dptk_column *all; /* their scores */
+    const int64_t *index;   /* item i of the column is item index[i] of all; the rest, those left,
+                             * are one or more, and shown one after the other as they are needed */
+    int64_t key;            /* no score of the rest has a larger one */
+    double floor;           /* so many scales above that some more than k values are expected */
+    dptk_race_scratch *scratch; /* `capacity` runners, a block, and a bit for each of all */
+} dptk_rest;
+
 /* The k items with the largest score/scale + Gumbel noise, in descending order, by drawing some
- * bits of all noise.
+ * bits of all noise, or of the noise of some items.
  *
  *   rng           the words
- *   col           the scores
- *   span          of them, by dptk_draw_prepare
- *   k             how many, 1 <= k <= col->n
+ *   col           the scores whose noise is drawn; packed, if there is a rest
+ *   span          of them, and of rest->key, by dptk_draw_prepare
+ *   rest          what else there is; or NULL
+ *   k             how many, 1 <= k <= the number of items
  *   scale         of the noise, as it was prepared for
  *   error_factor  see above
- *   capacity      how many items may get further bits, at most col->n: some more than k
+ *   capacity      how many items may have a value, at most all: some more than k
  *   scratch       dptk_draw_scratch(capacity) words
  *   item          out: k items
  *
  * Equivalent: v = score/scale - log(-log(1 - U)); order = argsort(-v)[:k]
- * Words: one for each four items in order, whose U begin with 16 bits of it, from the lowest up.
- * Then one for each candidate in order, of which the upper 48 bits are the next of its U; and if
- * the floor falls, for those that become candidates. Who does, by these first bits:
- * dptopk/reference/draw.py.
+ * Words: one for each four items in order, whose U begin with 16 bits of it, from the lowest up;
+ * one for the first order statistic of the rest. Then one for each candidate in order, of which
+ * the upper 48 bits are the next of its U; then of the rest as dptk_sweep takes them for a block;
+ * and if the floor falls, once more for those that become candidates, and the rest. Who does, by
+ * the first bits: dptopk/reference/draw.py. The floor changes the cost, never the law.
  * Returns DPTK_UNDECIDED if an order cannot be certified in doubles, DPTK_SCRATCH if there are more
- * candidates than the capacity: never if it is col->n; DPTK_CHANGED if scores have changed since
- * dptk_draw_prepare. What it computed of the words is wiped.
- * Cost: 1 to 2 ns for each item with vectors, some 40 ns for each candidate. */
+ * values than the capacity: never if it is the number of items; DPTK_CHANGED if scores have
+ * changed since dptk_draw_prepare. What it computed of the words is wiped.
+ * Cost: 1 to 2 ns for each item with vectors, some 40 ns for each candidate, 50 to 100 ns for
+ * each look into the rest. */
 size_t dptk_draw_scratch(size_t capacity);
-int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k, double scale,
-              double error_factor, size_t capacity, int64_t *scratch, int64_t *item);
+int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, const dptk_rest *rest,
+              size_t k, double scale, double error_factor, size_t capacity, int64_t *scratch,
+              int64_t *item);
 
 /* The same of at most DPTK_DRAW_FEW scores, which need not be prepared: faster.
  *

@@ -1,12 +1,16 @@
-/* draw.c - the largest noisy scores when all noise is drawn: a little of each, the rest of few.
+/* draw.c - the largest noisy scores when noise is drawn of all: a little of each, more of few.
  *
  * Gumbel noise only. The first 16 bits of each item's U bound its noise by a few operations. An
  * item whose value may be above a floor is a candidate: it gets the further bits of its U, and a
  * value. The floor is estimated so that some more than k are; if it is too high it falls, and
  * candidates stay what they are. So the floor changes the cost, never the law.
  *
+ * Of many items those with small scores may be a rest, of which no noise is drawn: they are one
+ * block (blocks.h), which shows its items down to the floor.
+ *
  * Who is a candidate depends on doubles, computed by +, -, * and / alone: so every SIMD level and
  * machine rounds alike, as does the reference, and the compiler's vectors do many at once. */
+#include "blocks.h"
 #include "draw_impl.h"
 #include "float_state.h"
 #include "simd.h"
@@ -27,11 +31,11 @@ static inline int32_t margin_of(double drop, double floor, uint16_t r)
 
 #define MARGINS(target, level, kind)                                                               \
     target static void margins_##kind##_##level(                                                   \
-        const int64_t *restrict score, const uint16_t *restrict r, size_t n, int64_t most,         \
+        const int64_t *restrict score, const uint16_t *restrict r, size_t n, int64_t from,         \
         double factor, double floor, int32_t *restrict margin)                                     \
     {                                                                                              \
         for (size_t i = 0; i < n; i++)                                                             \
-            margin[i] = margin_of(drop_##kind(score[i], most) * factor, floor, r[i]);              \
+            margin[i] = margin_of(drop_##kind(score[i], from) * factor, floor, r[i]);              \
     }
 #define RANGE(target, level, kind, key_of)                                                         \
     target static void range_##kind##_##level(const int64_t *score, size_t n, int64_t *least,      \
@@ -61,16 +65,15 @@ static inline int32_t margin_of(double drop, double floor, uint16_t r)
 
 typedef struct loops {
     void (*range[2])(const int64_t *score, size_t n, int64_t *least, int64_t *most);
-    void (*margins[3])(const int64_t *score, const uint16_t *r, size_t n, int64_t most,
+    void (*margins[3])(const int64_t *score, const uint16_t *r, size_t n, int64_t from,
                        double factor, double floor, int32_t *margin);
     void (*values)(const uint64_t *word, const double *drop, size_t n, double factor,
                    double *value);
 } loops;
 #define THESE(level)                                                                               \
-    {                                                                                              \
-        {range_whole_##level, range_real_##level},                                                 \
-            {margins_narrow_##level, margins_wide_##level, margins_real_##level}, values_##level   \
-    }
+    {{range_whole_##level, range_real_##level},                                                    \
+     {margins_narrow_##level, margins_wide_##level, margins_real_##level},                         \
+     values_##level}
 
 LOOPS(, portable)
 #if DPTK_X86
@@ -118,38 +121,86 @@ int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
     return status;
 }
 
+size_t dptk_part_room(size_t capacity) { return capacity + DPTK_BLOCK; }
+
+int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
+              size_t *held)
+{
+    const size_t size = dptk_size(col->type);
+    const int packed = col->stride == (ptrdiff_t)size;
+    const size_t most = packed ? col->n : CHUNK;
+    dptk_filter_fn *const filter = dptk_filter(col->type, 0);
+    dptk_hits hits = {.keys = keys, .index = index};
+    int64_t buffer[CHUNK];
+    for (size_t first = 0; first < col->n && hits.held < capacity; first += most) {
+        const size_t n = col->n - first < most ? col->n - first : most;
+        const dptk_column part = {col->data + (ptrdiff_t)first * col->stride, col->stride, n,
+                                  col->type};
+        const char *data = part.data;
+        if (!packed) {
+            dptk_take(&part, NULL, n, buffer);
+            data = (const char *)buffer;
+        }
+        for (size_t i = 0, read = 1; i < n && read > 0 && hits.held < capacity; i += read)
+            read = filter(data + i * size, n - i, first + i, key + 1, capacity, &hits);
+    }
+    *held = hits.held;
+    return hits.nan ? DPTK_NAN : hits.held < capacity ? DPTK_OK : DPTK_SCRATCH;
+}
+
 /* ---- the candidates --------------------------------------------------------- */
 
-/* Items whose values are computed, and what they are computed from. */
+/* Items that have values, and what these are computed from. */
 typedef struct draws {
     const dptk_column *col;
+    const int64_t *name;  /* of its items; NULL: their places */
     const uint64_t *word; /* the first bits */
-    int64_t most;
-    int kind; /* of drops */
-    double factor;
-    int64_t *index, *key, *place, *to_key, *to_place; /* the latter four to filter and sort */
-    uint64_t *further;                                /* the first 64 bits of U */
+    int64_t from;         /* the score that values are measured from */
+    int kind;             /* of drops */
+    double factor, scale, error_factor;
+    int64_t *item, *key, *place, *to_key, *to_place; /* the latter four to filter and sort */
+    uint64_t *further;                               /* the first 64 bits of U */
     double *drop, *value;
+    double *error; /* of a value of the rest; or 0 */
     size_t n, capacity;
-    uint64_t distance; /* of their words, the least */
+    uint64_t distance;  /* of their words, the least */
+    double noise_error; /* no noise is worse known */
 } draws;
 
-enum { ARRAYS = 8 };
+enum { ARRAYS = 9 };
 
 static size_t room_for(size_t n) { return n + DPTK_BLOCK + CHUNK + 1; }
 
 size_t dptk_draw_scratch(size_t capacity) { return ARRAYS * room_for(capacity); }
 
-static draws none(const dptk_column *col, const dptk_span *span, double scale, size_t capacity,
-                  int64_t *scratch)
+/* Some place, the j-th of places as even as they can be, for any number of them. */
+static size_t place_of(size_t j, size_t n)
+{
+    return (size_t)((j * UINT64_C(0x9E3779B9) & UINT32_MAX) * n >> 32);
+}
+
+/* A score that is near the k-th: values near it are known best, however large the largest is. */
+static int64_t near_kth(const dptk_column *col, size_t k)
+{
+    int64_t key[DPTK_FEW];
+    for (size_t j = 0; j < DPTK_FEW; j++) key[j] = score_key(col, place_of(j, col->n));
+    return dptk_select_few(key, DPTK_FEW, 1 + (DPTK_FEW - 1) * k / col->n);
+}
+
+static draws none(const dptk_column *col, const dptk_span *span, const dptk_rest *rest, size_t k,
+                  double scale, double error_factor, size_t capacity, int64_t *scratch)
 {
     const size_t room = room_for(capacity);
     const int real = col->type >= DPTK_F32;
+    const int64_t from = rest ? rest->key : near_kth(col, k);
     return (draws){.col = col,
-                   .most = real ? (int64_t)bits_of(key_double(span->most)) : span->most,
+                   .name = rest ? rest->index : NULL,
+                   .from = real ? (int64_t)bits_of(key_double(from)) : from,
                    .kind = drops_of(span, real),
                    .factor = UNITS / scale,
-                   .index = scratch,
+                   .scale = scale,
+                   .error_factor = error_factor,
+                   .item = scratch,
                    .key = scratch + room,
                    .place = scratch + 2 * room,
                    .to_key = scratch + 3 * room,
@@ -157,13 +208,14 @@ static draws none(const dptk_column *col, const dptk_span *span, double scale, s
                    .further = (uint64_t *)(scratch + 5 * room),
                    .drop = (double *)(scratch + 6 * room),
                    .value = (double *)(scratch + 7 * room),
+                   .error = (double *)(scratch + 8 * room),
                    .capacity = capacity,
                    .distance = UINT64_MAX};
 }
 
 static double drop_of(const draws *d, int64_t score)
 {
-    return d->kind == REAL ? drop_real(score, d->most) : drop_wide(score, d->most);
+    return d->kind == REAL ? drop_real(score, d->from) : drop_wide(score, d->from);
 }
 
 /* A floor above which some more than a share of all bounds lie: the median of some maxima of
@@ -186,8 +238,7 @@ static double floor_at(const draws *d, double share)
         for (size_t i = 0; i < DPTK_FEW; i++) {
             double best = -INFINITY;
             for (const size_t end = j + many; j < end; j++) {
-                /* Places as even as they can be, for any number of them. */
-                const size_t at = (size_t)((j * UINT64_C(0x9E3779B9) & UINT32_MAX) * n >> 32);
+                const size_t at = place_of(j, n);
                 const double bound = drop_of(d, *scores_of(d->col, at, 1, &buffer)) * d->factor
                                    - (double)steps(lead_of(d->word, at));
                 best = bound > best ? bound : best;
@@ -212,19 +263,20 @@ static int choose(draws *d, double floor, double before)
     for (size_t first = 0; first < d->col->n; first += most) {
         const size_t n = d->col->n - first < most ? d->col->n - first : most;
         const size_t held = d->n;
-        dptk_hits hits = {.keys = d->key, .index = d->index + held};
+        dptk_hits hits = {.keys = d->key, .index = d->item + held};
         const int64_t *const score = scores_of(d->col, first, n, buffer);
         leads_of(d->word, first, n, r);
-        run->margins[d->kind](score, r, n, d->most, d->factor, floor, margin);
+        run->margins[d->kind](score, r, n, d->from, d->factor, floor, margin);
         for (size_t i = 0, read = 1; i < n && read > 0; i += read)
             read = filter((const char *)(margin + i), n - i, i, 0, CHUNK + 1, &hits);
         for (size_t i = 0; i < hits.held; i++) {
-            const size_t at = (size_t)d->index[held + i];
+            const size_t at = (size_t)d->item[held + i];
             const double drop = drop_of(d, score[at]);
             if (again && margin_of(drop * d->factor, before, r[at]) >= 0) continue;
-            d->index[d->n] = (int64_t)(first + at);
+            d->item[d->n] = d->name ? d->name[first + at] : (int64_t)(first + at);
             d->further[d->n] = (uint64_t)r[at] << 48;
             d->drop[d->n] = drop;
+            d->error[d->n] = 0.0;
             d->n++;
         }
         if (d->n > d->capacity) break;
@@ -234,9 +286,10 @@ static int choose(draws *d, double floor, double before)
     return d->n > d->capacity ? DPTK_SCRATCH : DPTK_OK;
 }
 
-/* Give those from `first` on the further bits of their U, and all a value. */
-static int evaluate(draws *d, size_t first, dptk_rng *rng, double scale)
+/* Give those from `first` on the further bits of their U, and a value. */
+static int evaluate(draws *d, size_t first, dptk_rng *rng)
 {
+    double error;
     while ((size_t)(rng->end - rng->next) < d->n - first) {
         const int status = rng->refill(rng);
         if (status != DPTK_OK) return status;
@@ -247,121 +300,206 @@ static int evaluate(draws *d, size_t first, dptk_rng *rng, double scale)
         distance = distance_of(top_of(d->further[i]));
         d->distance = distance < d->distance ? distance : d->distance;
     }
-    by_level[dptk_simd_get()].values(d->further, d->drop, d->n, 1.0 / scale, d->value);
+    error = d->n > first ? noise_error(d->distance) : 0.0;
+    d->noise_error = error > d->noise_error ? error : d->noise_error;
+    by_level[dptk_simd_get()].values(d->further + first, d->drop + first, d->n - first,
+                                     1.0 / d->scale, d->value + first);
     return DPTK_OK;
 }
 
-/* Their order by value: to_place says which comes where. Keys are those of values less an
- * origin, which is no more than DEPTH below the largest: from 1 on they are spread well. Rounding
- * hides which is the larger of two that are within 2^-50 of the value and the origin. */
-static const double DEPTH = 1024.0;
+/* ---- the rest --------------------------------------------------------------- */
 
-static void order(draws *d)
+static race race_of(const dptk_rest *rest, const draws *d, dptk_rng *rng)
 {
-    double least = d->value[0], most = d->value[0], origin;
-    for (size_t i = 1; i < d->n; i++) {
-        least = d->value[i] < least ? d->value[i] : least;
-        most = d->value[i] > most ? d->value[i] : most;
-    }
-    origin = (least > most - DEPTH ? least : most - DEPTH) - 1.0;
-    for (size_t i = 0; i < d->n; i++) {
-        d->key[i] = f64_key(d->value[i] - origin);
-        d->place[i] = (int64_t)i;
-    }
-    dptk_sort_pairs(d->key, d->place, d->n, d->to_key, d->to_place);
+    return (race){.noise = DPTK_GUMBEL,
+                  .rng = rng,
+                  .scratch = rest->scratch,
+                  .scale = d->scale,
+                  .error_factor = d->error_factor,
+                  .index = rest->index,
+                  .m = d->col->n,
+                  .real = d->kind == REAL,
+                  .tail = rest->all,
+                  .n_tail = rest->all->n - d->col->n,
+                  .last_key = rest->key,
+                  .base = rest->key,
+                  .round = 1};
 }
+
+/* Add what the rest has above a floor. */
+static int show(draws *d, race *rest, double floor)
+{
+    size_t shown = rest->n_runners;
+    dptk_runner hidden;
+    int status;
+    bound(rest, rest->scratch->block, rest->scratch->block->score, &hidden);
+    if (hidden.high < floor) return DPTK_OK;
+    if (shown == 0) dptk_mark_head(rest);
+    status = dptk_sweep_block(rest, 0, floor);
+    if (status != DPTK_OK) return status;
+    if (rest->n_runners - shown > d->capacity - d->n) return DPTK_SCRATCH;
+    for (; shown < rest->n_runners; shown++, d->n++) {
+        const dptk_runner *const seen = &rest->scratch->runner[shown];
+        const int far = !(seen->low > -INFINITY); /* past the range of doubles */
+        if (far && seen->high > 0.0) return DPTK_UNDECIDED;
+        d->item[d->n] = seen->id;
+        d->value[d->n] = far ? seen->high : seen->low + 0.5 * (seen->high - seen->low);
+        /* Twice as much as it is off by. */
+        d->error[d->n] = far ? 0x1p960 : (seen->high - seen->low) / d->error_factor;
+    }
+    return DPTK_OK;
+}
+
+/* ---- their order ------------------------------------------------------------ */
 
 static double error_of(const draws *d, size_t at)
 {
-    return value_error(d->value[at], distance_of(top_of(d->further[at])));
+    const double known = d->error[at];
+    return d->error_factor
+         * (known > 0.0 ? known : value_error(d->value[at], distance_of(top_of(d->further[at]))));
 }
 
-/* Whether the first k are certainly in order, and above all others of the candidates: the next
- * is the largest of these, but for what is hidden, and no worse known than the worst of all.
- * Most lie further apart than the worst is known. *low, *high: bounds of the k-th. */
-static int in_order(const draws *d, size_t k, double error_factor, double *low, double *high)
+/* What a value is certainly not off by, without a division. */
+static double coarse_error(const draws *d, size_t at)
 {
-    const int64_t *const at = d->to_place;
-    const double first = d->value[at[0]], last = d->value[at[k < d->n ? k : k - 1]];
-    const double hidden = 0x1p-49 * (fabs(first) + fabs(last) + DEPTH + MOST_NOISE);
-    const double worst = value_error(fabs(first) + fabs(last), d->distance);
-    const double apart = 2.0 * error_factor * worst + hidden;
-    for (size_t i = 1; i < k; i++) {
-        const double above = d->value[at[i - 1]], below = d->value[at[i]];
-        if (above - below > apart) continue;
-        if (!(above - error_factor * error_of(d, (size_t)at[i - 1])
-              > below + error_factor * error_of(d, (size_t)at[i])))
-            return 0;
-    }
-    *low = d->value[at[k - 1]] - error_factor * error_of(d, (size_t)at[k - 1]);
-    *high = d->value[at[k - 1]] + error_factor * error_of(d, (size_t)at[k - 1]);
-    return k == d->n || last + (error_factor * worst + hidden) < *low;
+    const double known = d->error[at];
+    return d->error_factor
+         * (known > 0.0 ? known : d->noise_error + 0x1p-49 * (fabs(d->value[at]) + MOST_NOISE));
 }
 
-/* What no value that is not above a floor exceeds. Roundings of the drop, the floor and the
+/* Whether a difference of two values has the sign that it seems to have; most are large. */
+static int is_clear(const draws *d, double gap, size_t at, size_t other)
+{
+    return gap > coarse_error(d, at) + coarse_error(d, other)
+        || gap > error_of(d, at) + error_of(d, other);
+}
+
+/* Those above a floor in the order of their values, in to_place: keys are what they are above it,
+ * which rounds the less the nearer they are. */
+static int order(draws *d, double floor, size_t *above)
+{
+    double origin = floor;
+    size_t n = 0;
+    if (floor == -INFINITY) {
+        const double DEPTH = 1024.0; /* from 1 on keys are spread well */
+        double least = d->value[0], most = d->value[0];
+        for (size_t i = 1; i < d->n; i++) {
+            least = d->value[i] < least ? d->value[i] : least;
+            most = d->value[i] > most ? d->value[i] : most;
+        }
+        origin = (least > most - DEPTH ? least : most - DEPTH) - 1.0;
+    }
+    for (size_t i = 0; i < d->n; i++) {
+        const double gap = d->value[i] - floor;
+        if (!(fabs(gap) > coarse_error(d, i)) && !(fabs(gap) > error_of(d, i)))
+            return DPTK_UNDECIDED;
+        d->key[n] = f64_key(d->value[i] - origin);
+        d->place[n] = (int64_t)i;
+        n += gap > 0.0;
+    }
+    *above = n;
+    if (n > 0) dptk_sort_pairs(d->key, d->place, n, d->to_key, d->to_place);
+    return DPTK_OK;
+}
+
+/* Whether the first k are certainly in order, and above all others. */
+static int in_order(const draws *d, size_t k, size_t n)
+{
+    const int64_t *const place = d->to_place;
+    for (size_t i = 1; i < n; i++) {
+        const size_t high = (size_t)place[i < k ? i - 1 : k - 1], low = (size_t)place[i];
+        if (!is_clear(d, d->value[high] - d->value[low], high, low)) return 0;
+    }
+    return 1;
+}
+
+/* What no value exceeds that is not above a floor. Roundings of the drop, the floor and the
  * difference are below 2^-50 of drop and floor; a drop below 4 floors and BASE is no matter. */
 static double most_below(double floor)
 {
     const double most = (floor + BASE) / UNITS;
-    return most + (0x1p-20 + 0x1p-46 * fabs(most));
+    return floor > -INFINITY ? most + (0x1p-20 + 0x1p-46 * fabs(most)) : floor;
 }
 
 /* Nobody who reads memory that was freed learns U, or what says where it is. */
-static void forget(draws *d)
+static void forget(draws *d, const dptk_rest *rest, size_t shown)
 {
-    int64_t *const arrays[] = {d->index, d->key, d->place, d->to_key, d->to_place};
+    int64_t *const arrays[] = {d->item, d->key, d->place, d->to_key, d->to_place};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         dptk_wipe(arrays[i], d->n * sizeof **arrays);
     dptk_wipe(d->further, d->n * sizeof *d->further);
     dptk_wipe(d->drop, d->n * sizeof *d->drop);
     dptk_wipe(d->value, d->n * sizeof *d->value);
+    dptk_wipe(d->error, d->n * sizeof *d->error);
+    if (!rest) return;
+    dptk_wipe(rest->scratch->block, sizeof *rest->scratch->block);
+    if (!shown) return;
+    dptk_wipe(rest->scratch->runner, shown * sizeof *rest->scratch->runner);
+    dptk_wipe(rest->scratch->seen, (rest->all->n + 63) / 64 * sizeof *rest->scratch->seen);
 }
 
-static int draw(draws *d, dptk_rng *rng, size_t k, double scale, double error_factor, int64_t *item)
+/* How far a floor that was too high falls at first, and how much further each time. */
+#define FALL (0.25 * UNITS)
+#define FALLS 1.5
+
+static int draw(draws *d, dptk_rng *rng, race *rest, double floor, size_t k, int64_t *item)
 {
     const size_t n = d->col->n, words = (n + LEADS - 1) / LEADS;
-    /* Some more than k, for what bounds are too high and floors off. */
-    double share = (double)(k + k / 5 + 8) / (double)n, low, high, before = INFINITY;
+    double before = INFINITY, fall = FALL;
+    size_t found = 0;
+    int status = DPTK_OK;
     while ((size_t)(rng->end - rng->next) < words) {
-        const int status = rng->refill(rng);
+        status = rng->refill(rng);
         if (status != DPTK_OK) return status;
     }
     d->word = rng->next;
     rng->next += words;
-    for (;; share *= 2.0) {
-        const double floor = share > 0.5 ? -INFINITY : floor_at(d, share);
-        const size_t first = d->n;
-        int status;
-        if (!(floor < before)) continue;
-        status = choose(d, floor, before);
-        if (status == DPTK_OK) status = evaluate(d, first, rng, scale);
-        if (status != DPTK_OK) return status;
-        before = floor;
-        if (d->n < k) {
-            /* All are above it that still are what `span` says of them. */
-            if (floor == -INFINITY) return DPTK_CHANGED;
-            continue;
-        }
-        order(d);
-        if (!in_order(d, k, error_factor, &low, &high)) return DPTK_UNDECIDED;
-        if (floor == -INFINITY || low > most_below(floor)) break;
-        if (!(high < most_below(floor))) return DPTK_UNDECIDED;
+    if (rest) {
+        status = dptk_add_tail(rest);
+    } else {
+        /* Some more than k, for what bounds are too high and floors off. */
+        const double share = (double)(k + k / 5 + 8) / (double)n;
+        floor = share > 0.5 ? -INFINITY : floor_at(d, share);
     }
-    for (size_t i = 0; i < k; i++) item[i] = d->index[d->to_place[i]];
+    for (; status == DPTK_OK; fall *= FALLS) {
+        const size_t first = d->n;
+        const double most = most_below(floor);
+        status = choose(d, floor, before);
+        if (status == DPTK_OK) status = evaluate(d, first, rng);
+        if (status == DPTK_OK && rest) status = show(d, rest, most);
+        if (status != DPTK_OK) break;
+        /* Without a floor all are found that still are what `span` says of them. */
+        if (d->n < k && floor == -INFINITY) return DPTK_CHANGED;
+        if (d->n >= k) status = order(d, most, &found);
+        if (status != DPTK_OK || found >= k) break;
+        before = floor;
+        floor = fall < DEEP * UNITS ? floor - fall : -INFINITY;
+    }
+    if (status != DPTK_OK) return status;
+    if (!in_order(d, k, found)) return DPTK_UNDECIDED;
+    for (size_t i = 0; i < k; i++) item[i] = d->item[d->to_place[i]];
     return DPTK_OK;
 }
 
-int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k, double scale,
-              double error_factor, size_t capacity, int64_t *scratch, int64_t *item)
+int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, const dptk_rest *rest,
+              size_t k, double scale, double error_factor, size_t capacity, int64_t *scratch,
+              int64_t *item)
 {
-    if (col->n <= DPTK_DRAW_FEW) {
+    if (!rest && col->n <= DPTK_DRAW_FEW) {
         const int status = dptk_draw_few(rng, col, k, scale, error_factor, item);
         return status == DPTK_NAN ? DPTK_CHANGED : status;
     }
     const uint64_t state = dptk_float_begin();
-    draws d = none(col, span, scale, capacity, scratch);
-    const int status = draw(&d, rng, k, scale, error_factor, item);
-    forget(&d);
+    draws d = none(col, span, rest, k, scale, error_factor, capacity, scratch);
+    int status;
+    if (rest) {
+        race r = race_of(rest, &d, rng);
+        status = draw(&d, rng, &r, rest->floor * UNITS - BASE, k, item);
+        forget(&d, rest, r.n_runners);
+    } else {
+        status = draw(&d, rng, NULL, 0.0, k, item);
+        forget(&d, NULL, 0);
+    }
     dptk_float_end(state);
     return status;
 }

@@ -129,21 +129,23 @@ static inline int32_t steps(uint16_t r)
 
 /* ---- the scores ------------------------------------------------------------- */
 
-/* What a score that is no larger than another is less than that: by keys, of integers 2^52 apart
- * at most and of any; by their bits, of doubles. */
-static inline double drop_narrow(int64_t key, int64_t most)
+/* What a score is more than another: by keys, of integers less than 2^51 apart and of any; by
+ * their bits, of doubles. */
+static inline double drop_narrow(int64_t key, int64_t from)
 {
-    return 0x1p52 - from_bits(UINT64_C(0x433) << 52 | ((uint64_t)most - (uint64_t)key));
+    const uint64_t zero = UINT64_C(0x4338) << 48; /* the bits of 1.5 2^52 */
+    return from_bits(zero + ((uint64_t)key - (uint64_t)from)) - 0x1.8p52;
 }
 
-static inline double drop_wide(int64_t key, int64_t most)
+static inline double drop_wide(int64_t key, int64_t from)
 {
-    return -(double)((uint64_t)most - (uint64_t)key);
+    const uint64_t up = (uint64_t)key - (uint64_t)from;
+    return key >= from ? (double)up : -(double)(0 - up);
 }
 
-static inline double drop_real(int64_t bits, int64_t most)
+static inline double drop_real(int64_t bits, int64_t from)
 {
-    return from_bits((uint64_t)bits) - from_bits((uint64_t)most);
+    return from_bits((uint64_t)bits) - from_bits((uint64_t)from);
 }
 
 /* More scales than these from the first score to the last, or differences past these powers of

@@ -156,8 +156,7 @@ int dptk_sweep_floor(const dptk_field *field, size_t k, double scale, int noise,
 /* How many looks ahead the memory of the tail is asked for. */
 enum { AHEAD = 16 };
 
-/* Mark the items of the head, so that those of the tail are the ones without a mark. */
-static void mark_head(const race *r)
+void dptk_mark_head(const race *r)
 {
     uint64_t *seen = r->scratch->seen;
     memset(seen, 0, (r->tail->n + 63) / 64 * sizeof *seen);
@@ -199,8 +198,7 @@ static void value_tail(const race *r, const dptk_block *b, size_t first)
     }
 }
 
-/* Show the items of a block until those still hidden are certainly below the floor. */
-static int sweep_block(race *r, size_t block, double floor)
+int dptk_sweep_block(race *r, size_t block, double floor)
 {
     dptk_block *b = &r->scratch->block[block];
     dptk_runner hidden, *seen = r->scratch->runner;
@@ -261,10 +259,10 @@ int dptk_sweep(dptk_rng *rng, const dptk_field *field, size_t k, double scale, i
     const int64_t *const order = keys + scratch->capacity;
     size_t above = 0;
     int status = dptk_start_blocks(&r, k);
-    if (r.n_tail) mark_head(&r);
+    if (r.n_tail) dptk_mark_head(&r);
     for (double fall = 0.25; status == DPTK_OK; floor -= fall, fall *= 1.125) {
         for (size_t i = 0; status == DPTK_OK && i < r.n_blocks; i++)
-            status = sweep_block(&r, i, floor);
+            status = dptk_sweep_block(&r, i, floor);
         if (status == DPTK_OK && r.n_runners < k) continue;
         if (status == DPTK_OK) status = count_above(&r, floor, &above);
         if (above >= k) break;

@@ -138,10 +138,19 @@ cdef extern from "dptk.h" nogil:
     ctypedef struct dptk_span:
         pass
     int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
+    size_t dptk_part_room(size_t capacity)
+    int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys,
+                  int64_t *index, size_t *held)
+    ctypedef struct dptk_rest:
+        const dptk_column *all
+        const int64_t *index
+        int64_t key
+        double floor
+        dptk_race_scratch *scratch
     size_t dptk_draw_scratch(size_t capacity)
-    int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, size_t k,
-                  double scale, double error_factor, size_t capacity, int64_t *scratch,
-                  int64_t *item)
+    int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span,
+                  const dptk_rest *rest, size_t k, double scale, double error_factor,
+                  size_t capacity, int64_t *scratch, int64_t *item)
     enum:
         DPTK_DRAW_FEW
         DPTK_DRAW_ROWS

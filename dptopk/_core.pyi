@@ -51,7 +51,7 @@ def keys(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]: ...
 
 # ---- cut.c
 def cut(
-    counts: npt.NDArray[Any], m: int
+    counts: npt.NDArray[Any], m: int, in_order: bool = ...
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]: ...
 def cut_rows(
     values: npt.NDArray[Any],
@@ -171,7 +171,23 @@ def race_rows(
 ) -> tuple[int, bool]: ...
 
 # ---- draw.c
+def finite(scores: npt.NDArray[Any]) -> bool: ...
 def draw(source: Source, scores: npt.NDArray[Any], k: int, scale: float) -> Any: ...
+def part(
+    scores: npt.NDArray[Any], key: int, most: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None: ...
+def draw_part(
+    source: Source,
+    scores: npt.NDArray[Any],
+    key: npt.NDArray[np.int64],
+    index: npt.NDArray[np.int64],
+    real: bool,
+    most: int,
+    floor: float,
+    looks: int,
+    k: int,
+    scale: float,
+) -> Any: ...
 def draw_rows(
     source: Source,
     values: npt.NDArray[Any],

@@ -498,8 +498,8 @@ cdef int64_t *scratch_words(size_t words) except NULL:
     return scratch
 
 
-def cut(counts, size_t m):
-    """(keys, index, negative) of the m largest, 1 <= m <= len(counts)."""
+def cut(counts, size_t m, bint in_order=True):
+    """(keys, index, negative) of the m largest, 1 <= m <= len(counts); else by index."""
     cdef Py_buffer view
     cdef dptk_column col
     cdef int64_t[::1] keys_out, index_out
@@ -514,7 +514,8 @@ def cut(counts, size_t m):
         keys_out, index_out = keys_array, index_array
         scratch = scratch_words(dptk_cut_scratch(col.n, m))
         with nogil:
-            status = dptk_cut(&col, m, 0, scratch, &keys_out[0], &index_out[0], &negative)
+            status = dptk_cut(&col, m, 0 if in_order else DPTK_UNSORTED, scratch, &keys_out[0],
+                              &index_out[0], &negative)
         raise_unsound(status)
         return keys_array, index_array, negative != 0
     finally:
@@ -1266,6 +1267,20 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
 
 # ---- draw.c
 
+def finite(scores):
+    """Tell whether no float of a column is NaN or infinite."""
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef dptk_span span
+    cdef int status = DPTK_OK
+    column_of(scores, &view, &column)
+    if column.n:
+        with nogil:
+            status = dptk_draw_prepare(&column, 1.0, &span)
+    PyBuffer_Release(&view)
+    return status != DPTK_NAN
+
+
 # For fewer scores than this a draw is over in some 15 us: see KEEP_GIL.
 cdef enum:
     KEEP_GIL_SCORES = 4096
@@ -1310,12 +1325,12 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
         scratch = scratch_words(dptk_draw_scratch(capacity))
         while True:
             if keep_gil:
-                status = dptk_draw(source.rng, &column, &span, k, scale, factor, capacity,
+                status = dptk_draw(source.rng, &column, &span, NULL, k, scale, factor, capacity,
                                    scratch, <int64_t *>item.buf)
             else:
                 with nogil:
-                    status = dptk_draw(source.rng, &column, &span, k, scale, factor, capacity,
-                                       scratch, <int64_t *>item.buf)
+                    status = dptk_draw(source.rng, &column, &span, NULL, k, scale, factor,
+                                       capacity, scratch, <int64_t *>item.buf)
             if status == DPTK_SCRATCH:
                 source.rewind()
                 free(scratch)
@@ -1328,6 +1343,108 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
         free(scratch)
         PyBuffer_Release(&view)
         PyBuffer_Release(&item)
+    raise_unsound(status)
+    return None if status == DPTK_UNDECIDED else items
+
+
+def part(scores, int64_t key, size_t most):
+    """(keys, items) of the scores whose key is larger than that; None if they are `most` or more."""
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef int64_t[::1] keys, items
+    cdef size_t held
+    cdef int status
+    column_of(scores, &view, &column)
+    try:
+        keys_array = np.empty(dptk_part_room(most), dtype=np.int64)
+        items_array = np.empty(dptk_part_room(most), dtype=np.int64)
+        keys, items = keys_array, items_array
+        with nogil:
+            status = dptk_part(&column, key, most, &keys[0], &items[0], &held)
+    finally:
+        PyBuffer_Release(&view)
+    if status == DPTK_SCRATCH:
+        return None
+    raise_unsound(status)
+    return keys_array[:held], items_array[:held]
+
+
+def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] index, bint real,
+              int64_t most, double floor, size_t looks, Py_ssize_t k, double scale):
+    """The k items that dptk_draw picks of all scores, of which some are drawn; None if undecided.
+
+    Those have these keys, of doubles if they are `real`, and indices. No key of the rest is
+    larger than `most`, and the `floor` is so many scales above that: about so many `looks` into
+    the rest. False, before a word is read, if this is no way for them.
+    """
+    cdef Py_buffer view, item
+    cdef dptk_column column, all
+    cdef dptk_span span
+    cdef dptk_rest rest
+    cdef dptk_race_scratch race_scratch
+    cdef dptk_block block
+    cdef dptk_watch watch
+    cdef double last
+    cdef double factor = error_factor
+    cdef int64_t *scratch = NULL
+    cdef int64_t *bits = NULL
+    cdef size_t capacity, i, m = key.shape[0]
+    cdef int status
+    memset(&item, 0, sizeof(Py_buffer))
+    memset(&race_scratch, 0, sizeof(race_scratch))
+    column_of(scores, &view, &all)
+    try:
+        if not (1 <= k <= <Py_ssize_t>all.n and 1 <= m < all.n and m == <size_t>index.shape[0]):
+            raise ValueError("there are too few scores, or no rest")
+        bits = scratch_words(m + 1)
+        for i in range(m + 1):
+            bits[i] = key[i] if i < m else most
+            if real and bits[i] < 0:
+                bits[i] ^= ~(<int64_t>1 << 63)
+        column.data = <const char *>bits
+        column.stride = sizeof(int64_t)
+        column.n = m + 1  # values are measured from the rest's
+        column.type = DPTK_F64 if real else DPTK_I64
+        items = np.empty(k, dtype=np.int64)
+        output_of(items, &item)
+        if dptk_draw_prepare(&column, scale, &span) != DPTK_OK:
+            return False
+        column.n = m
+        rest.all = &all
+        rest.index = &index[0]
+        rest.key = most
+        rest.floor = floor
+        rest.scratch = &race_scratch
+        race_scratch.block = &block
+        race_scratch.watch = watching(&watch, &last)
+        race_scratch.seen = <uint64_t *>scratch_words((all.n + 63) // 64)
+        capacity = min(all.n, candidates(m, k) + looks)
+        while True:
+            race_scratch.capacity = capacity
+            race_scratch.runner = <dptk_runner *>malloc(capacity * sizeof(dptk_runner))
+            if race_scratch.runner == NULL:
+                raise MemoryError
+            scratch = scratch_words(dptk_draw_scratch(capacity))
+            with nogil:
+                status = dptk_draw(source.rng, &column, &span, &rest, k, scale, factor,
+                                   capacity, scratch, <int64_t *>item.buf)
+            if status == DPTK_SCRATCH:
+                source.rewind()
+                capacity = min(all.n, 4 * capacity)
+            elif not again(source, status):
+                break
+            free(scratch)
+            free(race_scratch.runner)
+            scratch = NULL
+            race_scratch.runner = NULL
+    finally:
+        free(bits)
+        free(scratch)
+        free(race_scratch.runner)
+        free(race_scratch.seen)
+        PyBuffer_Release(&view)
+        PyBuffer_Release(&item)
+    stopped(status)
     raise_unsound(status)
     return None if status == DPTK_UNDECIDED else items
 
@@ -1398,8 +1515,8 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
                         if column[0].n > few:
                             status = dptk_draw_prepare(column, scale, &span)
                             if status == DPTK_OK:
-                                status = dptk_draw(source.rng, column, &span, k[0], scale, factor,
-                                                   column[0].n, scratch, picks[0])
+                                status = dptk_draw(source.rng, column, &span, NULL, k[0], scale,
+                                                   factor, column[0].n, scratch, picks[0])
                         elif k[0] > 0:
                             status = dptk_draw_few(source.rng, column, k[0], scale, factor,
                                                    picks[0])

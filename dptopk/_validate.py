@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dptopk import _core
 from dptopk.rounding import down, up
 
 __all__ = [
@@ -182,10 +183,16 @@ def scores_array(name: str, values: Any, *, many: bool = False) -> np.ndarray:
     _check_unlabelled(name, values)
     wanted = "an array of integers or floats of up to 64 bits"
     array = _vector(name, values, "iuf", wanted, many=many)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if array.dtype.kind == "f" and not _finite(array):
         what = "NaN" if np.isnan(array).any() else "infinite values"
         raise ValueError(f"{name} must not contain {what}")
     return array
+
+
+def _finite(array: np.ndarray) -> bool:
+    if array.ndim == 1 and array.dtype.itemsize > 2:
+        return _core.finite(array)
+    return bool(np.isfinite(array).all())
 
 
 def labels_array(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:

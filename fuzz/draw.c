@@ -44,6 +44,58 @@ static double real(const char *at, int type)
     return type == DPTK_F32 ? (double)narrow : x;
 }
 
+/* Of a part and the rest: the same at every level, whatever the error bounds are multiplied by and
+ * however much room there is. */
+static void part(const dptk_column *col, uint64_t seed, size_t k, double scale, double factor)
+{
+    const size_t n = col->n, little = (size_t)(seed >> 20), space = dptk_part_room(n + 1);
+    const size_t given = 40 * n + 400;
+    input in = {(const uint8_t *)&seed, (const uint8_t *)(&seed + 1)};
+    uint64_t *words = tape(&in, given);
+    int64_t *keys = room(space * 8), *index = room(space * 8), *item = room(k * 8);
+    int64_t *first = room(k * 8), *scratch = room(dptk_draw_scratch(n) * 8);
+    dptk_block block;
+    dptk_race_scratch show = {
+        .block = &block, .runner = room(n * sizeof(dptk_runner)), .seen = room((n + 63) / 64 * 8)};
+    dptk_rest rest = {.all = col, .index = index, .floor = (double)(little % 20), .scratch = &show};
+    size_t held = 0;
+    int decided = 0;
+    dptk_span span;
+    CHECK(dptk_keys(col, little % n, 1, &rest.key) == DPTK_OK);
+    CHECK(dptk_part(col, rest.key, n + 1, keys, index, &held) == DPTK_OK);
+    dptk_column some = {(const char *)keys, 8, held + 1, DPTK_I64};
+    keys[held] = rest.key;
+    if (col->type >= DPTK_F32) {
+        some.type = DPTK_F64;
+        for (size_t i = 0; i <= held; i++) keys[i] ^= keys[i] < 0 ? INT64_MAX : 0;
+    }
+    if (held && dptk_draw_prepare(&some, scale, &span) == DPTK_OK) {
+        some.n = held;
+        for (int level = 0; level <= dptk_simd_best(); level++) {
+            for (int way = 0; way < 3; way++) {
+                const size_t capacity = show.capacity = way == 1 ? 1 + little % n : n;
+                dptk_rng rng;
+                int status;
+                dptk_simd_set(level);
+                dptk_tape_init(&rng, words, given);
+                status = dptk_draw(&rng, &some, &span, &rest, k, scale, way == 2 ? factor : 1.0,
+                                   capacity, scratch, item);
+                CHECK(status != DPTK_SCRATCH || capacity < n);
+                if (status != DPTK_OK) continue;
+                if (decided) CHECK(same(item, first, k * 8));
+                memcpy(first, item, k * 8);
+                decided = 1;
+                for (size_t i = 0; i < k; i++) {
+                    CHECK(item[i] >= 0 && (size_t)item[i] < n);
+                    for (size_t j = 0; j < i; j++) CHECK(item[i] != item[j]);
+                }
+            }
+        }
+    }
+    free(keys), free(index), free(item), free(first), free(scratch), free(show.runner);
+    free(show.seen), free(words);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const int types[] = {DPTK_I64, DPTK_F64, DPTK_I8,  DPTK_I16, DPTK_I32,
@@ -101,13 +153,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             before = ready;
             if (ready != DPTK_OK) continue;
             dptk_tape_init(&rng, words, leads - 1);
-            CHECK(dptk_draw(&rng, &col, &span, k, scale, 1.0, n, scratch, item) == DPTK_TAPE_END);
+            CHECK(dptk_draw(&rng, &col, &span, NULL, k, scale, 1.0, n, scratch, item)
+                  == DPTK_TAPE_END);
             dptk_tape_init(&rng, words, leads + n);
-            const int close_by =
-                dptk_draw(&rng, &col, &span, k, scale, wide ? factor : 1.0, little, narrow, item);
+            const int close_by = dptk_draw(&rng, &col, &span, NULL, k, scale, wide ? factor : 1.0,
+                                           little, narrow, item);
             dptk_tape_init(&rng, words, leads + n);
             const int status =
-                dptk_draw(&rng, &col, &span, k, scale, wide ? factor : 1.0, n, scratch, item);
+                dptk_draw(&rng, &col, &span, NULL, k, scale, wide ? factor : 1.0, n, scratch, item);
             CHECK(close_by == status || (close_by == DPTK_SCRATCH && little < n));
             CHECK(rng.next >= words + leads + k && rng.next <= words + leads + n);
             CHECK(status == DPTK_OK || status == DPTK_UNDECIDED);
@@ -129,6 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             free(picked);
         }
     }
+    if (finite && k < 50) part(&col, further, k, scale, factor);
     free(words), free(scores), free(item), free(first), free(scratch), free(narrow), free(value);
     return 0;
 }

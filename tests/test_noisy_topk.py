@@ -162,7 +162,7 @@ def test_many_leaders_far_above_the_rest_are_not_searched_for_one_by_one():
 @pytest.mark.parametrize(
     "scores",
     [
-        np.arange(10_000),
+        100 * np.arange(10_000),
         np.r_[np.full(40, 1e308), np.full(9_000, -1e308), np.zeros(60)],
         np.r_[np.iinfo(np.int64).max, np.full(9_000, np.iinfo(np.int64).min), 0],
         np.r_[np.full(9_000, 1, np.uint64), np.uint64(2**64 - 1)],

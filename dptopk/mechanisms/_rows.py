@@ -262,7 +262,7 @@ def sorted_rows(
     for at in (lengths[short] > FEW).nonzero()[0].tolist():  # each has many scores to look at
         row = short[at]
         head = keys[offsets[row] : offsets[row + 1]]
-        size, _ = better_size(head, table.row(row), k=k, scale=scale, real=real)
+        size = better_size(head, table.row(row), k=k, scale=scale, real=real)
         better[at] = max(size, head.size)
     again = np.zeros_like(sizes)
     again[short] = np.where(better > sizes[short], better, 0)

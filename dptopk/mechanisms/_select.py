@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,7 @@ __all__ = [
     "full_head",
     "head_of_scores",
     "outside",
+    "places",
     "replay",
     "scores_fall",
     "scores_over",
@@ -158,45 +159,15 @@ def outside(kept: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 FEW = 1 << 14
 
 
-@overload
-def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head: ...
-@overload
-def head_of_scores(array: np.ndarray, *, k: int, scale: float, else_drawn: bool) -> Head | None: ...
-def head_of_scores(
-    array: np.ndarray, *, k: int, scale: float, else_drawn: bool = False
-) -> Head | None:
-    """Cut an array of scores for k picks at a noise scale.
-
-    None, if all noise may be `else_drawn` and that is faster than any race.
-    """
+def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
+    """Cut an array of scores for k picks at a noise scale."""
     n, m, real = array.size, first_size(array.size, k), array.dtype.kind == "f"
-    if else_drawn and MANY * k >= n and _race_is_slow(array, k, scale, real):
-        return None
     keys, items, _ = _core.cut(array, m)
     if m < n and not scores_fall(keys, n, k=k, scale=scale, real=real):
-        if n <= FEW:
-            better, cost = n, ORDER * n
-        else:
-            better, cost = better_size(keys, array, k=k, scale=scale, real=real)
-        if else_drawn and cost > DRAW * n:
-            return None
+        better = n if n <= FEW else better_size(keys, array, k=k, scale=scale, real=real)
         if better > m:
             keys, items, _ = _core.cut(array, better)
     return Head(keys, items, array if keys.size < n else None, real)
-
-
-def _race_is_slow(array: np.ndarray, k: int, scale: float, real: bool) -> bool:
-    """Tell whether drawing all noise seems faster, by a sample: for so many picks a cut is dear."""
-    n, picks = array.size, SAMPLE * k // array.size
-    m = picks + max(1, picks // 4)
-    if n < WORTH or m > SAMPLE // 2:
-        return True
-    some = array[_places(n)]
-    keys, _, _ = _core.cut(some, m)
-    if scores_fall(keys, SAMPLE, k=picks, scale=scale, real=real):
-        return False
-    _, cost = better_size(keys, some, k=picks, scale=scale, real=real)
-    return PASS * n + n / SAMPLE * (ORDER * m + cost) > DRAW * n + ORDER * k
 
 
 def first_size(n: int, k: int) -> int:
@@ -240,29 +211,27 @@ def full_head(
         return keys, items
     if scores_fall(keys, n, k=k, scale=scale, real=False):
         return keys, items
-    better, _ = better_size(keys, tail, k=k, scale=scale, real=False, calls=CALLS)
+    better = better_size(keys, tail, k=k, scale=scale, real=False, calls=CALLS)
     return cut(better) if better > m else (keys, items)
 
 
-SAMPLE, MANY = 1024, 128  # picks, of which there are many if every MANY-th score is one
+SAMPLE = 1024
 # What an item costs, in ns: to pass by, to put in order, to look at in the tail; and what it
 # costs to estimate all that.
 PASS, ORDER, LOOK, ESTIMATE = 0.2, 35.0, 80.0, 60_000.0
 CALLS = 16  # calls that a head which a histogram keeps is for, or so
-DRAW = 1.4  # what a score costs whose noise is drawn
-WORTH = 1 << 17  # so many scores are worth the estimate
 
 
 @lru_cache(maxsize=16)
-def _places(n: int) -> np.ndarray:
+def places(n: int) -> np.ndarray:
     """Return some places of n, always the same ones: where to sample a tail before any draw."""
     return np.random.default_rng(n).integers(0, n, size=SAMPLE)
 
 
 def better_size(
     keys: np.ndarray, tail: np.ndarray, *, k: int, scale: float, real: bool, calls: int = 1
-) -> tuple[int, float]:
-    """Return how large a head would be the cheapest for k picks, having one, and its cost.
+) -> int:
+    """Return how large a head would be the cheapest for k picks, having one.
 
     A race looks into the tail whenever (the head's last score) + (a noise of the tail)
     beats the k-th largest noisy value, which about k of the scores do. It is estimated
@@ -273,7 +242,7 @@ def better_size(
     last = float(scores_of(keys[-1:], real)[0])
     with np.errstate(over="ignore", under="ignore"):  # past the range of floats is far enough
         for sample in (SAMPLE // 16, SAMPLE):
-            down = (last - floats_of(_core.keys(tail[_places(n)[:sample]]), real)) / scale
+            down = (last - floats_of(_core.keys(tail[places(n)[:sample]]), real)) / scale
             down = down.clip(0.0)
             step = 1 + m // sample
             weights = np.exp(((floats_of(keys[::step], real) - last) / scale).clip(max=600.0))
@@ -283,13 +252,13 @@ def better_size(
             lead = math.log(share[(share >= weights[: share.size]).argmax()])
             cost = (n - m) * math.exp(-lead) * LOOK
             if cost < (PASS * n + ESTIMATE) / calls:
-                return m, cost
+                return m
         sizes = m + (n - m) * np.arange(SAMPLE + 1) / SAMPLE
         down = np.append(0.0, np.sort(down))
         looks = (n - sizes) * np.minimum(np.exp(-lead - down), 1.0)
     costs = (ORDER * sizes + PASS * n) / calls + LOOK * looks
     costs[0] = LOOK * looks[0]  # that one is there
-    return math.ceil(sizes[costs.argmin()]), float(costs.min())
+    return math.ceil(sizes[costs.argmin()])
 
 
 def floats_of(keys: np.ndarray, real: bool) -> np.ndarray:

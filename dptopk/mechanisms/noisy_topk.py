@@ -12,23 +12,16 @@ from dptopk import _core
 from dptopk._argtopk import AxisError, RaggedIndices, row_bounds
 from dptopk._types import Noise, Numbers
 from dptopk._validate import choice, integer, positive, scores_array
+from dptopk.mechanisms import _drawn
 from dptopk.mechanisms._rows import Table, in_blocks, race_rows, select_rows_from, sorted_rows
-from dptopk.mechanisms._select import (
-    Tail,
-    head_of_scores,
-    replay,
-    select_from,
-)
+from dptopk.mechanisms._select import head_of_scores, replay, select_from
 from dptopk.rng import Rng, acquire, release
 
 __all__ = ["noisy_topk"]
 
 PLAIN = "bhilqBHILQfd"  # dtypes, by their characters, that the kernels take as they are
 CHUNK = 1 << 16  # scores that are put in order at a time: they stay in the cache
-# Up to the first all Gumbel noise is drawn. Up to the other too (which takes two bytes for each
-# score) unless the scores fall so steeply that a race is faster: that depends on public numbers
-# and the scores.
-DRAWN, MAY_BE_DRAWN = 1 << 12, 1 << 24
+DRAWN = 1 << 12  # up to so many scores all Gumbel noise is drawn
 
 
 @overload
@@ -129,8 +122,8 @@ def noisy_topk(
     add up: each is k steps more for a user who moves it.
 
     Cost: one pass over the scores, then time in k alone. Of up to a few thousand
-    scores, for many picks, and where thousands of scores are nearly as large as the
-    largest, some bits of all Gumbel noise are drawn, 1 to 2 ns a score; other noise takes
+    scores, and where a good part of many scores are nearly as large as the k-th,
+    some bits of all Gumbel noise are drawn, 1 to 2 ns a score; other noise takes
     more passes there. The array must not change during the call.
 
     Examples
@@ -219,16 +212,14 @@ def _from_one(
 
     None, before a word is read, if the scores are not `checked` and there is need to.
     """
-    n, head = array.size, None
-    if noise == "gumbel" and n <= MAY_BE_DRAWN:
-        if n > DRAWN:
-            head = head_of_scores(array, k=k, scale=scale, else_drawn=True)
-        if head is None:
-            picks = _core.draw(source, array, k, scale)
-            if picks is None:
-                return _redraw(source, array, k, scale)
-            if picks is not False:
-                return picks
+    n = array.size
+    if noise == "gumbel":
+        part = _drawn.part_to_draw(array, k=k, scale=scale) if n > DRAWN else None
+        picks = _drawn.pick(source, array, part, k=k, scale=scale)
+        if picks is None:
+            return _drawn.replay(source, array, part, k=k, scale=scale)
+        if picks is not False:
+            return picks
     elif not checked and n <= _core.FEW:
         picks = _core.race_few(source, array, k, scale, _core.NOISES[noise])
         if picks is None:
@@ -238,18 +229,8 @@ def _from_one(
             return picks
     if not checked:
         return None
-    if head is None:
-        head = head_of_scores(array, k=k, scale=scale)
+    head = head_of_scores(array, k=k, scale=scale)
     return select_from(source, head, k=k, scale=scale, noise=noise)
-
-
-def _redraw(source: _core.Source, array: np.ndarray, k: int, scale: float) -> np.ndarray:
-    """Return what `_core.draw` does, exactly, by the same words of the source's call."""
-    from dptopk.reference.draw import draw  # loads mpmath: seldom needed
-    from dptopk.reference.race import Tape
-
-    scores = list(Tail(array, array.dtype.kind == "f"))
-    return np.array(draw(Tape.replay(source), scores, k=k, scale=scale), dtype=np.int64)
 
 
 def _draw(

@@ -6,9 +6,11 @@ the same order, by operations that every machine rounds alike. All else is exact
 
 from __future__ import annotations
 
+import dataclasses
 import heapq
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from dptopk.reference.race import (
     Block,
@@ -22,56 +24,105 @@ from dptopk.reference.race import (
     reaches,
 )
 
-__all__ = ["draw"]
+__all__ = ["Rest", "draw"]
 
 LEADS = 4  # items that take their first 16 bits from one word
 FEW = 64  # maxima that are ranked
 BASE = 143 << 23
 UNITS = float.fromhex("0x1.71547652b82fep+23")  # 2^23 / ln 2
+DEEP = 2.0**40
 
 
-def draw(tape: Tape, scores: Sequence[Score], *, k: int, scale: Scale) -> list[int]:
+@dataclasses.dataclass(frozen=True)
+class Rest:
+    """All scores, where noise is drawn of those of some `items` only; see dptk_rest.
+
+    No other score is above `most`; the floor is so many scales above that.
+    """
+
+    scores: Sequence[Score]
+    items: Sequence[int]
+    most: Score
+    floor: float
+
+
+def draw(
+    tape: Tape, scores: Sequence[Score], *, k: int, scale: Scale, rest: Rest | None = None
+) -> list[int]:
     """Return the k items with the largest score/scale + Gumbel noise, in order.
 
-    The words are those of `candidates`; further bits as the order needs them.
+    The words are those of dptk_draw; further bits as the order needs them.
     """
-    most = max(scores)
-    runner_of = maker_of_runners([Block(most, 0.0, 1, "head")], scale, "gumbel")
-    words = [tape.word() for _ in range(-(-len(scores) // LEADS))]
-    leads = [words[i // LEADS] >> 16 * (i % LEADS) & 0xFFFF for i in range(len(scores))]
+    n, base = len(scores), near_kth(scores, k) if rest is None else rest.most
+    runner_of = maker_of_runners([Block(base, 0.0, 1, "head")], scale, "gumbel")
+    words = [tape.word() for _ in range(-(-n // LEADS))]
+    leads = [words[i // LEADS] >> 16 * (i % LEADS) & 0xFFFF for i in range(n)]
     # In units of ln 2 2^-23, as bounds of noise are.
-    drops = [(float(score) - float(most) if isinstance(most, float) else float(score - most))
-             * (UNITS / float(scale)) for score in scores]  # fmt: skip
+    drops = [float(score - base) * (UNITS / float(scale)) for score in scores]
+    share = (k + k // 5 + 8) / n
+    if rest is not None:
+        hidden = Hidden(tape, rest, Block(rest.most, 0.0, len(rest.scores) - n, "tail"), runner_of)
+        floor = rest.floor * UNITS - BASE
+    else:
+        floor = -math.inf if n <= FEW or share > 0.5 else floor_at(drops, leads, share)
     seen: set[int] = set()
     runners: list[Runner] = []
-    for floor in floors(drops, leads, k):
-        for item, (drop, lead) in enumerate(zip(drops, leads, strict=True)):
-            if item not in seen and is_above(drop, floor, lead):
-                seen.add(item)
-                block = Block(scores[item], 0.0, 1, "head")
+    fall = 0.25 * UNITS
+    while True:
+        for place, (drop, lead) in enumerate(zip(drops, leads, strict=True)):
+            if place not in seen and is_above(drop, floor, lead):
+                seen.add(place)
+                block = Block(scores[place], 0.0, 1, "head")
                 block.spacings.append(Exponential(tape, lead << 48 | tape.word() >> 16))
+                item = place if rest is None else rest.items[place]
                 runners.append(runner_of(block, block.score, item))
-        if len(runners) < k:
-            continue
-        heap = runners.copy()
-        heapq.heapify(heap)
-        picks = [pop_leader(heap) for _ in range(k)]
-        if floor == -math.inf or reaches(picks[-1], most_below(floor)):
-            break
-    return [pick.item for pick in picks]
+        if rest is not None:
+            runners += hidden.down_to(most_below(floor))
+        above = [runner for runner in runners if reaches(runner, most_below(floor))]
+        if len(above) >= k:
+            heapq.heapify(above)
+            return [pop_leader(above).item for _ in range(k)]
+        floor = floor - fall if fall < DEEP * UNITS else -math.inf
+        fall *= 1.5
 
 
-def floors(drops: Sequence[float], leads: Sequence[int], k: int) -> Iterator[float]:
-    """Yield falling floors of the bounds, the first one some more than k are above."""
-    n, before = len(drops), math.inf
-    share = (k + k // 5 + 8) / n
-    while n > FEW and share <= 0.5:
-        floor = floor_at(drops, leads, share)
-        if floor < before:
-            yield floor
-            before = floor
-        share *= 2.0
-    yield -math.inf
+class Hidden:
+    """The items of the rest: one block, of which the next order statistic is known."""
+
+    def __init__(self, tape: Tape, rest: Rest, block: Block, runner_of: Any):
+        self.tape, self.rest, self.block, self.runner_of = tape, rest, block, runner_of
+        self.gone = set(rest.items)
+        self.advance()
+
+    def advance(self) -> None:
+        """Draw the next order statistic."""
+        self.block.spacings.append(Exponential(self.tape))
+        self.next = self.runner_of(self.block, self.block.score)
+
+    def down_to(self, floor: float) -> Iterator[Runner]:
+        """Yield items until what is hidden is below a floor."""
+        while len(self.gone) < len(self.rest.scores) and reaches(self.next, floor):
+            item = self.tape.below(len(self.rest.scores))
+            while item in self.gone:
+                item = self.tape.below(len(self.rest.scores))
+            self.gone.add(item)
+            yield self.runner_of(self.block, self.rest.scores[item], item)
+            if len(self.gone) < len(self.rest.scores):
+                self.advance()
+
+
+def near_kth(scores: Sequence[Score], k: int) -> Score:
+    """Return a score that is near the k-th, of some; of few the largest."""
+    n = len(scores)
+    if n <= FEW:
+        return max(scores)
+    some = sorted((scores[place_of(j, n)] for j in range(FEW)), reverse=True)
+    return some[(FEW - 1) * k // n]
+
+
+def place_of(j: int, n: int) -> int:
+    """Return the j-th of some places that are as even as they can be, for any number of them."""
+    return (j * 0x9E3779B9 % 2**32) * n >> 32
 
 
 def floor_at(drops: Sequence[float], leads: Sequence[int], share: float) -> float:
@@ -84,7 +135,7 @@ def floor_at(drops: Sequence[float], leads: Sequence[int], share: float) -> floa
     for _ in range(many):
         below *= 1.0 - share
     rank = 3 + int(FEW * (1.0 - below))
-    places = [(j * 0x9E3779B9 % 2**32) * n >> 32 for j in range(times * FEW * many)]
+    places = [place_of(j, n) for j in range(times * FEW * many)]
     bounds = [drops[at] - steps(leads[at]) for at in places]
     for time in range(times):
         part = bounds[time * FEW * many :][: FEW * many]
@@ -112,4 +163,4 @@ def steps(lead: int) -> int:
 def most_below(floor: float) -> float:
     """Return what no value exceeds that is not above a floor, whatever was rounded."""
     most = (floor + BASE) / UNITS
-    return most + (2.0**-20 + 2.0**-46 * abs(most))
+    return floor if floor == -math.inf else most + (2.0**-20 + 2.0**-46 * abs(most))

@@ -135,10 +135,45 @@ static void draws(void)
             dptk_span span;
             int status = dptk_draw_prepare(&col, scale, &span);
             if (status == DPTK_OK)
-                status = dptk_draw(&rng, &col, &span, k, scale, 1.0, n, scratch, item);
+                status = dptk_draw(&rng, &col, &span, NULL, k, scale, 1.0, n, scratch, item);
             print("draw", types[t], c, status, hash(k, item, k));
             free(scratch);
         }
+    }
+}
+
+/* Some of the scores, and a floor that falls or does not. */
+static void parts(void)
+{
+    static int64_t keys[MOST + 1024], index[MOST + 1024], item[MOST];
+    static const int types[] = {DPTK_I64, DPTK_U8, DPTK_I16, DPTK_U64};
+    dptk_race_scratch scratch = {
+        .block = blocks, .runner = runners, .seen = seen, .capacity = CAPACITY};
+    for (size_t c = 0; c < 40; c++) {
+        dptk_rng rng = tape(800000 + c);
+        const size_t n = 2 + word() % 2000;
+        const dptk_column col = column(types[c % 4], n, c);
+        const size_t k = 1 + word() % (n / 8 + 1);
+        dptk_rest rest = {.all = &col, .index = index, .floor = c % 3, .scratch = &scratch};
+        int64_t *work = room(dptk_draw_scratch(n)), all[MOST];
+        dptk_span span;
+        size_t held;
+        int status;
+        if (dptk_part_room(n) > sizeof keys / sizeof *keys) abort();
+        dptk_keys(&col, 0, n, all);
+        rest.key = all[n / 2];
+        status = dptk_part(&col, rest.key, n, keys, index, &held);
+        print("part", types[c % 4], c, status, hash(hash(held, keys, held), index, held));
+        if (held > 0) {
+            dptk_column part = {(const char *)keys, sizeof *keys, held + 1, DPTK_I64};
+            keys[held] = rest.key;
+            status = dptk_draw_prepare(&part, 1e3, &span);
+            part.n = held;
+            if (status == DPTK_OK)
+                status = dptk_draw(&rng, &part, &span, &rest, k, 1e3, 1.0, n, work, item);
+            print("drawn", types[c % 4], c, status, hash(k, item, k));
+        }
+        free(work);
     }
 }
 
@@ -170,6 +205,7 @@ int main(int count, char **arguments)
     tallies();
     races();
     draws();
+    parts();
     others();
     sets();
     return 0;

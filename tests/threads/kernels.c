@@ -99,7 +99,7 @@ static void passes(work *w, size_t round, int64_t *scratch)
     memcpy(w->out[9][round], index, sizeof index);
     need(dptk_count_keys(&column, K, scratch, table, NULL));
     memcpy(w->out[10][round], table, sizeof table);
-    need(dptk_draw(&rng, &column, &span, K, 20.0, 1.0, N, scratch, w->out[11][round]));
+    need(dptk_draw(&rng, &column, &span, NULL, K, 20.0, 1.0, N, scratch, w->out[11][round]));
 }
 
 #ifdef SHARED_SCRATCH
