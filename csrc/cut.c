@@ -9,59 +9,79 @@
 
 /* ---- select and sort ----------------------------------------------------- */
 
-/* Keys in descending order are these words in ascending order. */
-static inline uint64_t descend(int64_t key) { return (uint64_t)key ^ (uint64_t)INT64_MAX; }
-
-/* The rank-th largest of the keys, rank from 1, and in *ties how many of its
- * equals belong to the first `rank`. work: n words. A byte a pass, from the
- * highest bit in which the words left differ: at most 8 passes of at most n
- * words, on any data. */
-static int64_t select_key(const int64_t *keys, size_t n, size_t rank, uint64_t *work, size_t *ties)
-{
-    uint64_t bits = 0;
-
-    for (size_t i = 0; i < n; i++) {
-        work[i] = descend(keys[i]);
-        bits |= (uint64_t)keys[i] ^ (uint64_t)keys[0];
-    }
-    while (bits != 0) {
-        enum { LANES = 4 }; /* equal neighbours don't wait for each other */
-        uint32_t bucket[LANES][256] = {{0}}, sum;
-        unsigned shift = 0, digit = 0;
-        size_t kept = 0, i = 0;
-
-        while (bits >> shift > 255) shift++;
-        for (; i + LANES <= n; i += LANES)
-            for (size_t lane = 0; lane < LANES; lane++)
-                bucket[lane][work[i + lane] >> shift & 255]++;
-        for (; i < n; i++) bucket[0][work[i] >> shift & 255]++;
-        while (rank > (sum = bucket[0][digit] + bucket[1][digit] + bucket[2][digit]
-                           + bucket[3][digit])) {
-            rank -= sum;
-            digit++;
-        }
-        if (shift == 0) {
-            work[0] = (work[0] & ~UINT64_C(255)) | digit;
-            break;
-        }
-        bits = 0;
-        for (i = 0; i < n; i++) {
-            const uint64_t word = work[i];
-            const int same = (word >> shift & 255) == digit;
-            work[kept] = word;
-            kept += (size_t)same;
-            bits |= same ? word ^ work[0] : 0;
-        }
-        n = kept;
-    }
-    *ties = rank;
-    return (int64_t)descend((int64_t)work[0]);
-}
-
 /* How far a key is below `most`, without its last bits. */
 static inline uint64_t below(int64_t most, int64_t key, unsigned shift)
 {
     return ((uint64_t)most - (uint64_t)key) >> shift;
+}
+
+/* The least and the largest of the keys, in lanes: a comparison need not wait for the last. */
+static void range_of(const int64_t *keys, size_t n, int64_t *least, int64_t *most)
+{
+    enum { LANES = 4 };
+    int64_t low[LANES], high[LANES];
+    size_t i = 0;
+
+    for (size_t lane = 0; lane < LANES; lane++) low[lane] = high[lane] = keys[0];
+    for (; i + LANES <= n; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const int64_t key = keys[i + lane];
+            low[lane] = key < low[lane] ? key : low[lane];
+            high[lane] = key > high[lane] ? key : high[lane];
+        }
+    for (; i < n; i++) {
+        low[0] = keys[i] < low[0] ? keys[i] : low[0];
+        high[0] = keys[i] > high[0] ? keys[i] : high[0];
+    }
+    for (size_t lane = 1; lane < LANES; lane++) {
+        low[0] = low[lane] < low[0] ? low[lane] : low[0];
+        high[0] = high[lane] > high[0] ? high[lane] : high[0];
+    }
+    *least = low[0];
+    *most = high[0];
+}
+
+/* The rank-th largest of the keys, rank from 1, and in *ties how many of its
+ * equals belong to the first `rank`. work: n words. A pass tells 256 parts of the range
+ * apart and keeps one: at most 8 passes of at most n keys, on any data. */
+static int64_t select_key(const int64_t *keys, size_t n, size_t rank, int64_t *work, size_t *ties)
+{
+    int64_t least, most;
+    unsigned shift = 0;
+
+    range_of(keys, n, &least, &most);
+    while (below(most, least, shift) > 255) shift++;
+    for (;; shift = shift < 8 ? 0 : shift - 8) {
+        enum { LANES = 4 }; /* equal neighbours don't wait for each other */
+        uint32_t bucket[LANES][256] = {{0}}, sum;
+        uint64_t part = 0, differ = 0;
+        size_t kept = 0, i = 0;
+
+        for (; i + LANES <= n; i += LANES)
+            for (size_t lane = 0; lane < LANES; lane++)
+                bucket[lane][below(most, keys[i + lane], shift)]++;
+        for (; i < n; i++) bucket[0][below(most, keys[i], shift)]++;
+        while (rank
+               > (sum = bucket[0][part] + bucket[1][part] + bucket[2][part] + bucket[3][part])) {
+            rank -= sum;
+            part++;
+        }
+        if (shift > 0)
+            for (i = 0; i < n; i++) {
+                const int64_t key = keys[i];
+                const int same = below(most, key, shift) == part;
+                work[kept] = key;
+                kept += (size_t)same;
+                differ |= same ? (uint64_t)(key ^ work[0]) : 0;
+            }
+        most = (int64_t)((uint64_t)most - (part << shift));
+        if (differ == 0) {
+            *ties = rank;
+            return shift > 0 ? work[0] : most;
+        }
+        keys = work;
+        n = kept;
+    }
 }
 
 /* One pass of a stable radix sort: by `width` bits of how far the keys are below `most`. Its
@@ -156,7 +176,7 @@ typedef struct cut {
     size_t m, capacity, enough;
     int sampled; /* the bound comes from a sample */
     int64_t bound, flip;
-    uint64_t *work;
+    int64_t *work;
 } cut;
 
 /* Room for m after a compaction, and for at least as many on top of them; and for a sample. */
@@ -225,6 +245,12 @@ static size_t sample_rank(size_t size, size_t m, size_t n)
     return rank;
 }
 
+static dptk_filter_fn *filter_of(const cut *c, int type)
+{
+    const int largest = c->hits.watch ? DPTK_OF_LARGEST_WATCHED : DPTK_OF_LARGEST;
+    return dptk_filter(type, c->flip ? DPTK_OF_LEAST : largest);
+}
+
 /* A closer bound from a larger sample, of which only what reaches the bound so far is looked
  * at, about `expected` scores of all: whole blocks, since they cost little more than one score
  * of each. Not if few blocks have most of it, since these say nothing of the others; or if
@@ -235,7 +261,7 @@ static void refine_bound(cut *c, const dptk_column *col, double expected)
     const size_t size = dptk_size(col->type);
     const size_t scores = DPTK_BLOCK / size > LEAST ? DPTK_BLOCK / size : LEAST;
     const size_t step = PART * scores | 1;
-    dptk_filter_fn *const filter = dptk_filter(col->type, c->flip != 0);
+    dptk_filter_fn *const filter = filter_of(c, col->type);
     dptk_hits hits = {.keys = c->hits.keys, .index = c->hits.index};
     const double most = 3.0 * expected / PART;
     const size_t enough = most < (double)c->capacity ? (size_t)most : c->capacity;
@@ -294,7 +320,7 @@ static int read_packed(cut *c, const char *data, size_t n, size_t size, size_t f
 static void read_column(cut *c, const dptk_column *col)
 {
     const size_t size = dptk_size(col->type);
-    dptk_filter_fn *const filter = dptk_filter(col->type, c->flip != 0);
+    dptk_filter_fn *const filter = filter_of(c, col->type);
     int64_t buffer[DPTK_CHUNK];
 
     c->hits.held = 0;
@@ -354,7 +380,7 @@ static int cut_many(const dptk_column *col, size_t m, int order, int64_t *scratc
              .enough = capacity,
              .bound = INT64_MIN,
              .flip = order & DPTK_LEAST ? -1 : 0,
-             .work = (uint64_t *)(scratch + 2 * room)};
+             .work = scratch + 2 * room};
 
     const int sampled = col->n / 4 >= m;
 

@@ -1,5 +1,5 @@
-/* cut_impl.h - private to cut.c, cut_x86.c, cut_neon.c, few.c, filter.c, keys.c and sweep.c: the
- * loops worth a SIMD form.
+/* cut_impl.h - private to cut.c, cut_x86.c, cut_neon.c, draw.c, few.c, filter.c, filter_avx512.c,
+ * keys.c and sweep.c: the loops worth a SIMD form.
  *
  * Everything else about the cut is written once, portably. */
 #ifndef DPTK_CUT_IMPL_H
@@ -32,8 +32,10 @@ typedef struct dptk_hits {
 typedef size_t dptk_filter_fn(const char *data, size_t n, size_t first, int64_t bound,
                               size_t enough, dptk_hits *hits);
 
-/* That for a type; keys of the least scores are those of the largest, bits flipped. */
-dptk_filter_fn *dptk_filter(int type, int least);
+/* That for a type, of the largest or the least: the keys of these are those of the largest, bits
+ * flipped. Those of the largest do not watch for negative ones, the third does. */
+enum { DPTK_OF_LARGEST, DPTK_OF_LEAST, DPTK_OF_LARGEST_WATCHED };
+dptk_filter_fn *dptk_filter(int type, int of);
 
 /* The keys of all of a column, flipped or not; NaN comes after every number. Returns
  * DPTK_NAN if there is any. */

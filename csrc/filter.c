@@ -2,117 +2,12 @@
  *
  * Seldom does one get in, so the inner loop only asks whether any of a block does. The
  * same source for each target: the compiler's vectors do. */
-#include "cut_impl.h"
-#include "score.h"
-
-#include <math.h>
-
-/* ---- the score at a bound ------------------------------------------------- */
-
-/* NAME_edge: scores whose key is at least `bound` are at least *edge (with flip, at
- * most). Returns 0 if no number is. */
-#define INTEGER_EDGE(name, type, least, most)                                                      \
-    static inline int name##_edge(int64_t bound, int64_t flip, type *edge)                         \
-    {                                                                                              \
-        const int64_t key = bound ^ flip;                                                          \
-        *edge = (type)(key < (least) ? (least) : key > (most) ? (most) : key);                     \
-        return flip ? key >= (least) : key <= (most);                                              \
-    }
-
-INTEGER_EDGE(i8, int8_t, INT8_MIN, INT8_MAX)
-INTEGER_EDGE(i16, int16_t, INT16_MIN, INT16_MAX)
-INTEGER_EDGE(i32, int32_t, INT32_MIN, INT32_MAX)
-INTEGER_EDGE(u8, uint8_t, 0, UINT8_MAX)
-INTEGER_EDGE(u16, uint16_t, 0, UINT16_MAX)
-INTEGER_EDGE(u32, uint32_t, 0, UINT32_MAX)
-
-static inline int i64_edge(int64_t bound, int64_t flip, int64_t *edge)
-{
-    *edge = bound ^ flip;
-    return 1;
-}
-
-static inline int u64_edge(int64_t bound, int64_t flip, uint64_t *edge)
-{
-    *edge = (uint64_t)(bound ^ flip) ^ UINT64_C(1) << 63;
-    return 1;
-}
-
-static inline int64_t within(int64_t key, int64_t least, int64_t most)
-{
-    return key < least ? least : key > most ? most : key;
-}
-
-/* Of floats infinity may be let in where it need not, for what is let in is looked at. */
-static inline int f16_edge(int64_t bound, int64_t flip, int16_t *edge)
-{
-    const int64_t key = within(bound ^ flip, -DPTK_HALF_INF, DPTK_HALF_INF);
-    *edge = (int16_t)(key >= 0 ? key : INT16_MIN - key);
-    return 1;
-}
-
-static inline int f64_edge(int64_t bound, int64_t flip, double *edge)
-{
-    const int64_t key = within(bound ^ flip, ~DPTK_DOUBLE_INF, DPTK_DOUBLE_INF);
-    const int64_t bits = key >= 0 ? key : key ^ INT64_MAX;
-    memcpy(edge, &bits, sizeof bits);
-    return 1;
-}
-
-static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
-{
-    double exact;
-    f64_edge(bound, flip, &exact);
-    *edge = (float)exact;
-    if (flip ? *edge > exact : *edge < exact)
-        *edge = nextafterf(*edge, flip ? -INFINITY : INFINITY);
-    return 1;
-}
-
-/* ---- the filter ----------------------------------------------------------- */
-
-/* One score, without a branch. */
-#define OFFER(name, type, bits, at)                                                                \
-    do {                                                                                           \
-        DPTK_SCORE(type, one, data + (at) * sizeof one);                                           \
-        const int nan = name##_nan(one);                                                           \
-        keys[held] = nan ? INT64_MIN : name##_key(one) ^ flip;                                     \
-        index[held] = (int64_t)(first + (at));                                                     \
-        held += keys[held] >= bound;                                                               \
-        nans |= nan;                                                                               \
-        if (has_sign) signs = (bits)(signs | (bits)one);                                           \
-    } while (0)
-
-#define ENTERS_largest(name, x, edge) !name##_less(x, edge)
-#define ENTERS_least(name, x, edge) !name##_less(edge, x)
-
-/* The head and the end that every filter has; between them it reads whole blocks. */
-#define BEGIN(target, level, name, type, bits, has_negatives, side)                                \
-    target static size_t name##_##side##_##level(const char *data, size_t n, size_t first,         \
-                                                 int64_t bound, size_t enough, dptk_hits *hits)    \
-    {                                                                                              \
-        enum { least = 1, largest = 0, flip = -side, has_sign = (has_negatives) && !flip };        \
-        int64_t *const keys = hits->keys, *const index = hits->index;                              \
-        size_t held = hits->held, i = 0;                                                           \
-        int nans = 0;                                                                              \
-        bits signs = 0;                                                                            \
-        type edge;                                                                                 \
-                                                                                                   \
-        if (!name##_edge(bound, flip, &edge) && !hits->watch) return 0;
-
-#define END(name, type, bits, STEP)                                                                \
-    if (n - i < STEP && held < enough)                                                             \
-        for (; i < n; i++) OFFER(name, type, bits, i);                                             \
-    hits->held = held;                                                                             \
-    hits->nan |= nans;                                                                             \
-    hits->negative |= signs < 0;                                                                   \
-    return i;                                                                                      \
-    }
+#include "filter_impl.h"
 
 /* Words of 64 bits are compared one by one, and branches never taken are cheap; of shorter
  * scores a block becomes flags, by the compiler's vectors. */
-#define PORTABLE(name, type, bits, has_negatives, side)                                            \
-    BEGIN(, portable, name, type, bits, has_negatives, side)                                       \
+#define PORTABLE(name, type, bits, signs_too, side)                                                \
+    BEGIN(, portable, name, type, bits, signs_too, side)                                           \
     enum { BLOCK = DPTK_BLOCK / sizeof(type) };                                                    \
     for (; n - i >= BLOCK && held < enough; i += BLOCK) {                                          \
         bits any = 0;                                                                              \
@@ -134,8 +29,8 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
     }                                                                                              \
     END(name, type, bits, BLOCK)
 
-#define WIDE(name, type, bits, has_negatives, side)                                                \
-    BEGIN(, portable, name, type, bits, has_negatives, side)                                       \
+#define WIDE(name, type, bits, signs_too, side)                                                    \
+    BEGIN(, portable, name, type, bits, signs_too, side)                                           \
     enum { BLOCK = DPTK_BLOCK / sizeof(type) };                                                    \
     for (; n - i >= BLOCK && held < enough; i += BLOCK)                                            \
         for (size_t j = i; j < i + BLOCK; j += 4) {                                                \
@@ -152,17 +47,19 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
     END(name, type, bits, BLOCK)
 
 #define FILTERS_PORTABLE(name, code, type, bits, has_negatives)                                    \
-    PORTABLE(name, type, bits, has_negatives, largest)                                             \
-    PORTABLE(name, type, bits, has_negatives, least)
+    PORTABLE(name, type, bits, 0, largest)                                                         \
+    PORTABLE(name, type, bits, 0, least)                                                           \
+    DPTK_WITH_NEGATIVES_##has_negatives(PORTABLE(name, type, bits, 1, watched))
 #define FILTERS_WIDE(name, code, type, bits, has_negatives)                                        \
-    WIDE(name, type, bits, has_negatives, largest)                                                 \
-    WIDE(name, type, bits, has_negatives, least)
+    WIDE(name, type, bits, 0, largest)                                                             \
+    WIDE(name, type, bits, 0, least)                                                               \
+    DPTK_WITH_NEGATIVES_##has_negatives(WIDE(name, type, bits, 1, watched))
 DPTK_SHORT(FILTERS_PORTABLE)
 DPTK_LONG(FILTERS_WIDE)
 
 #if DPTK_VECTORS
-/* Scores a block: bits of a word; groups noted at a time; bytes of a cache line. */
-enum { BITS = 64, NOTED = 32, ALIGNED = 64 };
+/* Scores a block: bits of a word; bytes of a cache line. */
+enum { BITS = 64, ALIGNED = 64 };
 
 /* wide: some bytes in a register. all_ones(x): whether all bits are set. lanes(x, size): of a
  * block, whose lanes of `size` bytes are all ones or zeros, a bit each; x may be overwritten. */
@@ -250,12 +147,13 @@ DPTK_TYPES(VECTORS)
 
 #define OUTSIDE_largest(less, x, edge) less(x, edge)
 #define OUTSIDE_least(less, x, edge) less(edge, x)
+#define OUTSIDE_watched OUTSIDE_largest
 #define PLAIN_LESS(x, y) ((x) < (y))
 
 /* Which of the block at `at` get in. */
 #define SIFT(name, less, side, at, in)                                                             \
     do {                                                                                           \
-        const name##_memory *const from = (const void *)(data + (at)*LANE);                        \
+        const name##_memory *const from = (const void *)(data + (at) * LANE);                      \
         wide out[PARTS];                                                                           \
         for (size_t v = 0; v < PARTS; v++) {                                                       \
             const name##_vector x = from[v];                                                       \
@@ -263,32 +161,6 @@ DPTK_TYPES(VECTORS)
             if (has_sign) sign |= (name##_mask)x;                                                  \
         }                                                                                          \
         in = ~lanes(out, LANE);                                                                    \
-    } while (0)
-
-/* Take those whose places stand in index[held...end). The bound may have let in a float too
- * many, or NaN. */
-#define GATHER(name, type, bits, end)                                                              \
-    do {                                                                                           \
-        const size_t start = held, from = start < (end) ? (size_t)index[start] - first : 0;        \
-        const int run =                                                                            \
-            start < (end) && (size_t)(index[(end)-1] - index[start]) == (end)-1 - start;           \
-        int64_t fits = -1;                                                                         \
-        if (run) /* one behind the other: the compiler's vectors do */                             \
-            for (size_t j = start; j < (end); j++) PLACE(name, type, from + (j - start), j);       \
-        else                                                                                       \
-            for (size_t j = start; j < (end); j++) PLACE(name, type, (size_t)index[j] - first, j); \
-        if (fits)                                                                                  \
-            held = (end);                                                                          \
-        else                                                                                       \
-            for (size_t j = start; j < (end); j++)                                                 \
-                OFFER(name, type, bits, (size_t)index[j] - first);                                 \
-    } while (0)
-#define PLACE(name, type, at, j)                                                                   \
-    do {                                                                                           \
-        DPTK_SCORE(type, one, data + (at)*LANE);                                                   \
-        const int64_t key = name##_key(one) ^ flip;                                                \
-        keys[j] = key;                                                                             \
-        fits &= -(int64_t)((key >= bound) & !name##_nan(one));                                     \
     } while (0)
 
 /* The scores of the block at `at` that have a bit in `mine`. */
@@ -304,10 +176,10 @@ DPTK_TYPES(VECTORS)
  * their keys: without branches that would often miss, and without stores whose place is not known
  * early, which would hold up loads. The first block and the last may have scores of
  * their neighbours, so that those between stand on cache lines and no score is left over. */
-#define VECTOR(name, type, bits, has_negatives, less, side)                                        \
-    BEGIN(DPTK_FIRST_LEVEL, vectors, name, type, bits, has_negatives, side)                        \
+#define VECTOR(name, type, bits, signs_too, less, side)                                            \
+    BEGIN(DPTK_FIRST_LEVEL, vectors, name, type, bits, signs_too, side)                            \
     enum { LANE = sizeof(type), PARTS = BITS * LANE / sizeof(wide) };                              \
-    enum { BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS };                                    \
+    enum { BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS, NOTED = LANE <= 2 ? 64 : 32 };       \
     const name##_vector limit = edge - (name##_vector){0};                                         \
     name##_mask sign = {0};                                                                        \
     const size_t ahead = -(uintptr_t)data % ALIGNED / LANE;                                        \
@@ -354,29 +226,37 @@ DPTK_TYPES(VECTORS)
     END(name, type, bits, BITS)
 
 #define FILTERS_PLAIN(name, code, type, bits, has_negatives)                                       \
-    VECTOR(name, type, bits, has_negatives, PLAIN_LESS, largest)                                   \
-    VECTOR(name, type, bits, has_negatives, PLAIN_LESS, least)
+    VECTOR(name, type, bits, 0, PLAIN_LESS, largest)                                               \
+    VECTOR(name, type, bits, 0, PLAIN_LESS, least)                                                 \
+    DPTK_WITH_NEGATIVES_##has_negatives(VECTOR(name, type, bits, 1, PLAIN_LESS, watched))
 #define FILTERS_HALF(name, code, type, bits, has_negatives)                                        \
-    VECTOR(name, type, bits, has_negatives, DPTK_HALF_LESS, largest)                               \
-    VECTOR(name, type, bits, has_negatives, DPTK_HALF_LESS, least)
+    VECTOR(name, type, bits, 0, DPTK_HALF_LESS, largest)                                           \
+    VECTOR(name, type, bits, 0, DPTK_HALF_LESS, least)                                             \
+    DPTK_WITH_NEGATIVES_##has_negatives(VECTOR(name, type, bits, 1, DPTK_HALF_LESS, watched))
 DPTK_INTEGERS(FILTERS_PLAIN)
 DPTK_HALF(FILTERS_HALF)
 DPTK_FLOATS(FILTERS_PLAIN)
 #endif
 
 #define ENTRY_PORTABLE(name, code, type, bits, has_negatives)                                      \
-    [code] = {name##_largest_portable, name##_least_portable},
+    DPTK_FILTERS_OF(name, code, portable, has_negatives)
 #define ENTRY_VECTORS(name, code, type, bits, has_negatives)                                       \
-    [code] = {name##_largest_vectors, name##_least_vectors},
+    DPTK_FILTERS_OF(name, code, vectors, has_negatives)
 
-static dptk_filter_fn *const portable[][2] = {DPTK_TYPES(ENTRY_PORTABLE)};
+static dptk_filters portable = {DPTK_TYPES(ENTRY_PORTABLE)};
 #if DPTK_VECTORS
-static dptk_filter_fn *const vectors[][2] = {DPTK_TYPES(ENTRY_VECTORS)};
-#else
-#define vectors portable
+static dptk_filters vectors = {DPTK_TYPES(ENTRY_VECTORS)};
 #endif
 
-dptk_filter_fn *dptk_filter(int type, int least)
-{
-    return (dptk_simd_get() > DPTK_SIMD_PORTABLE ? vectors : portable)[type][least];
-}
+/* By SIMD level: all give the same bits. */
+static dptk_filters *const filters[] = {
+    &portable,
+#if DPTK_VECTORS
+    &vectors,
+#endif
+#if DPTK_X86
+    &dptk_filters_avx512,
+#endif
+};
+
+dptk_filter_fn *dptk_filter(int type, int of) { return (*filters[dptk_simd_get()])[type][of]; }

@@ -1,0 +1,142 @@
+/* filter_avx512.c - the AVX-512 form of the filter: masks in place of lanes of ones. */
+#include "filter_impl.h"
+
+#if DPTK_X86
+#include <immintrin.h>
+
+/* Scores a block: bits of a word; bytes of a register, and of a cache line. */
+enum { BITS = 64, WIDTH = 64 };
+
+/* NAME_LESS: of the lanes that have a bit in `all`, those where x is less than y. Of halves the
+ * compiler's vectors are compared. */
+#define INTEGERS(kind, all, x, y)                                                                  \
+    _mm512_mask_cmp_##kind##_mask(all, (__m512i)(x), (__m512i)(y), _MM_CMPINT_LT)
+#define i8_LESS(all, x, y) INTEGERS(epi8, all, x, y)
+#define i16_LESS(all, x, y) INTEGERS(epi16, all, x, y)
+#define i32_LESS(all, x, y) INTEGERS(epi32, all, x, y)
+#define i64_LESS(all, x, y) INTEGERS(epi64, all, x, y)
+#define u8_LESS(all, x, y) INTEGERS(epu8, all, x, y)
+#define u16_LESS(all, x, y) INTEGERS(epu16, all, x, y)
+#define u32_LESS(all, x, y) INTEGERS(epu32, all, x, y)
+#define u64_LESS(all, x, y) INTEGERS(epu64, all, x, y)
+#define f16_LESS(all, x, y) ((all) & _mm512_movepi16_mask((__m512i)DPTK_HALF_LESS(x, y)))
+#define f32_LESS(all, x, y) _mm512_mask_cmp_ps_mask(all, (__m512)(x), (__m512)(y), _CMP_LT_OQ)
+#define f64_LESS(all, x, y) _mm512_mask_cmp_pd_mask(all, (__m512d)(x), (__m512d)(y), _CMP_LT_OQ)
+
+typedef __mmask64 i8_mask, u8_mask;
+typedef __mmask32 i16_mask, u16_mask, f16_mask;
+typedef __mmask16 i32_mask, u32_mask, f32_mask;
+typedef __mmask8 i64_mask, u64_mask, f64_mask;
+
+/* Where the set bits of a block are, from `first` on, into index[held...], of which eight more may
+ * be written over; returns where they end. Few bits or many, without a loop that would miss its
+ * end. */
+DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index, size_t held)
+{
+    const __m512i eight = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
+    const size_t count = (size_t)__builtin_popcountll(in);
+
+    if (count <= 2) {
+        const uint64_t top = UINT64_C(1) << 63, next = in & (in - 1);
+        index[held] = first + __builtin_ctzll(in | top);
+        index[held + 1] = first + __builtin_ctzll(next | top);
+        return held + count;
+    }
+    for (int step = 0; step < 8; step++, in >>= 8, first += 8) {
+        const __m512i places = _mm512_add_epi64(eight, _mm512_set1_epi64(first));
+        _mm512_storeu_si512(index + held, _mm512_maskz_compress_epi64((__mmask8)in, places));
+        held += (size_t)__builtin_popcountll(in & 255);
+    }
+    return held;
+}
+
+#define OUTSIDE_largest(name, all, x, limit) name##_LESS(all, x, limit)
+#define OUTSIDE_least(name, all, x, limit) name##_LESS(all, limit, x)
+#define OUTSIDE_watched OUTSIDE_largest
+
+/* Which of the block at `at` get in: the masks of its vectors, side by side. */
+#define SIFT(name, side, at, word)                                                                 \
+    do {                                                                                           \
+        const name##_memory *const from = (const void *)(data + (at) * LANE);                      \
+        name##_mask outside[LANE];                                                                 \
+        for (size_t v = 0; v < LANE; v++) {                                                        \
+            const name##_vector x = from[v];                                                       \
+            outside[v] = OUTSIDE_##side(name, (name##_mask)UINT64_MAX, x, limit);                  \
+            if (has_sign) sign |= (name##_lanes)x;                                                 \
+        }                                                                                          \
+        memcpy(&(word), outside, sizeof outside);                                                  \
+        (word) = ~(word);                                                                          \
+    } while (0)
+
+/* The scores of the block at `at` that have a bit in `mine`. */
+#define ONE_BLOCK(name, type, bits, side, at, mine)                                                \
+    do {                                                                                           \
+        uint64_t word;                                                                             \
+        SIFT(name, side, at, word);                                                                \
+        const size_t end = mark(word & (mine), (int64_t)(first + (at)), index, held);              \
+        GATHER(name, type, bits, end);                                                             \
+    } while (0)
+
+/* The steps of the form in filter.c. */
+#define FILTER(name, type, bits, signs_too, side)                                                  \
+    BEGIN(DPTK_AVX512, avx512, name, type, bits, signs_too, side)                                  \
+    enum { LANE = sizeof(type), BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS };               \
+    enum { NOTED = LANE <= 2 ? 64 : 32 };                                                          \
+    const name##_vector limit = edge - (name##_vector){0};                                         \
+    name##_lanes sign = {0};                                                                       \
+    const size_t ahead = -(uintptr_t)data % WIDTH / LANE;                                          \
+    if (ahead > 0 && n > NOTED * GROUP) {                                                          \
+        ONE_BLOCK(name, type, bits, side, 0, (UINT64_C(1) << ahead) - 1);                          \
+        i = ahead;                                                                                 \
+    }                                                                                              \
+    while (n - i >= GROUP && held < enough) {                                                      \
+        const name##_memory *part = (const void *)(data + i * LANE);                               \
+        const size_t groups = (n - i) / GROUP < NOTED ? (n - i) / GROUP : NOTED;                   \
+        uint64_t noted = 0, in[NOTED * BLOCKS];                                                    \
+        uint32_t where[NOTED * BLOCKS];                                                            \
+        size_t sifted = 0, block = 0, marked = held, end = i + groups * GROUP;                     \
+        for (size_t group = 0; group < groups; group++) {                                          \
+            name##_mask all = (name##_mask)UINT64_MAX;                                             \
+            for (size_t j = 0; j < BLOCKS * LANE; j++) {                                           \
+                const name##_vector x = *part++;                                                   \
+                all = OUTSIDE_##side(name, all, x, limit);                                         \
+                if (has_sign) sign |= (name##_lanes)x;                                             \
+            }                                                                                      \
+            noted |= (uint64_t)(all != (name##_mask)UINT64_MAX) << group;                          \
+        }                                                                                          \
+        for (; noted; noted &= noted - 1) {                                                        \
+            const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
+            for (size_t at = group; at < group + GROUP; at += BITS) {                              \
+                SIFT(name, side, at, in[sifted]);                                                  \
+                where[sifted] = (uint32_t)(at - i);                                                \
+                sifted += BLOCKS == 1 || in[sifted] != 0;                                          \
+            }                                                                                      \
+        }                                                                                          \
+        for (; block < sifted && marked < enough; block++)                                         \
+            marked = mark(in[block], (int64_t)(first + i + where[block]), index, marked);          \
+        if (block < sifted) end = i + where[block];                                                \
+        GATHER(name, type, bits, marked);                                                          \
+        i = end;                                                                                   \
+    }                                                                                              \
+    for (; n - i >= BITS && held < enough; i += BITS)                                              \
+        ONE_BLOCK(name, type, bits, side, i, UINT64_MAX);                                          \
+    if (i < n && n >= BITS && held < enough) {                                                     \
+        ONE_BLOCK(name, type, bits, side, n - BITS, UINT64_MAX << (BITS - (n - i)));               \
+        i = n;                                                                                     \
+    }                                                                                              \
+    for (size_t j = 0; j < WIDTH / LANE; j++) signs = (bits)(signs | sign[j]);                     \
+    END(name, type, bits, BITS)
+
+#define FILTERS(name, code, type, bits, has_negatives)                                             \
+    typedef type name##_vector __attribute__((vector_size(WIDTH)));                                \
+    typedef bits name##_lanes __attribute__((vector_size(WIDTH)));                                 \
+    typedef type name##_memory __attribute__((vector_size(WIDTH), aligned(1), may_alias));         \
+    FILTER(name, type, bits, 0, largest)                                                           \
+    FILTER(name, type, bits, 0, least)                                                             \
+    DPTK_WITH_NEGATIVES_##has_negatives(FILTER(name, type, bits, 1, watched))
+DPTK_TYPES(FILTERS)
+
+#define ENTRY(name, code, type, bits, has_negatives)                                               \
+    DPTK_FILTERS_OF(name, code, avx512, has_negatives)
+dptk_filters dptk_filters_avx512 = {DPTK_TYPES(ENTRY)};
+#endif

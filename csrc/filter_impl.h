@@ -1,0 +1,152 @@
+/* filter_impl.h - private to filter.c and filter_avx512.c: what every filter has. */
+#ifndef DPTK_FILTER_IMPL_H
+#define DPTK_FILTER_IMPL_H
+
+#include "cut_impl.h"
+#include "score.h"
+
+#include <math.h>
+
+/* By type: of the largest, of the least, of the largest with an eye on negative ones. */
+typedef dptk_filter_fn *const dptk_filters[][3];
+extern dptk_filters dptk_filters_avx512;
+
+/* ---- the score at a bound ------------------------------------------------- */
+
+/* NAME_edge: scores whose key is at least `bound` are at least *edge (with flip, at
+ * most). Returns 0 if no number is. */
+#define INTEGER_EDGE(name, type, least, most)                                                      \
+    static inline int name##_edge(int64_t bound, int64_t flip, type *edge)                         \
+    {                                                                                              \
+        const int64_t key = bound ^ flip;                                                          \
+        *edge = (type)(key<(least) ? (least) : key>(most) ? (most) : key);                         \
+        return flip ? key >= (least) : key <= (most);                                              \
+    }
+
+INTEGER_EDGE(i8, int8_t, INT8_MIN, INT8_MAX)
+INTEGER_EDGE(i16, int16_t, INT16_MIN, INT16_MAX)
+INTEGER_EDGE(i32, int32_t, INT32_MIN, INT32_MAX)
+INTEGER_EDGE(u8, uint8_t, 0, UINT8_MAX)
+INTEGER_EDGE(u16, uint16_t, 0, UINT16_MAX)
+INTEGER_EDGE(u32, uint32_t, 0, UINT32_MAX)
+
+static inline int i64_edge(int64_t bound, int64_t flip, int64_t *edge)
+{
+    *edge = bound ^ flip;
+    return 1;
+}
+
+static inline int u64_edge(int64_t bound, int64_t flip, uint64_t *edge)
+{
+    *edge = (uint64_t)(bound ^ flip) ^ UINT64_C(1) << 63;
+    return 1;
+}
+
+static inline int64_t within(int64_t key, int64_t least, int64_t most)
+{
+    return key < least ? least : key > most ? most : key;
+}
+
+/* Of floats infinity may be let in where it need not, for what is let in is looked at. */
+static inline int f16_edge(int64_t bound, int64_t flip, int16_t *edge)
+{
+    const int64_t key = within(bound ^ flip, -DPTK_HALF_INF, DPTK_HALF_INF);
+    *edge = (int16_t)(key >= 0 ? key : INT16_MIN - key);
+    return 1;
+}
+
+static inline int f64_edge(int64_t bound, int64_t flip, double *edge)
+{
+    const int64_t key = within(bound ^ flip, ~DPTK_DOUBLE_INF, DPTK_DOUBLE_INF);
+    const int64_t bits = key >= 0 ? key : key ^ INT64_MAX;
+    memcpy(edge, &bits, sizeof bits);
+    return 1;
+}
+
+static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
+{
+    double exact;
+    f64_edge(bound, flip, &exact);
+    *edge = (float)exact;
+    if (flip ? *edge > exact : *edge < exact)
+        *edge = nextafterf(*edge, flip ? -INFINITY : INFINITY);
+    return 1;
+}
+
+/* ---- the filter ----------------------------------------------------------- */
+
+/* One score, without a branch. */
+#define OFFER(name, type, bits, at)                                                                \
+    do {                                                                                           \
+        DPTK_SCORE(type, one, data + (at) * sizeof one);                                           \
+        const int nan = name##_nan(one);                                                           \
+        keys[held] = nan ? INT64_MIN : name##_key(one) ^ flip;                                     \
+        index[held] = (int64_t)(first + (at));                                                     \
+        held += keys[held] >= bound;                                                               \
+        nans |= nan;                                                                               \
+        if (has_sign) signs = (bits)(signs | (bits)one);                                           \
+    } while (0)
+
+#define ENTERS_largest(name, x, edge) !name##_less(x, edge)
+#define ENTERS_least(name, x, edge) !name##_less(edge, x)
+#define ENTERS_watched ENTERS_largest
+
+/* Integers with negatives have a third filter, which watches for one. */
+#define DPTK_WITH_NEGATIVES_1(filter) filter
+#define DPTK_WITH_NEGATIVES_0(filter)
+#define DPTK_WATCHED_1(name, level) name##_watched_##level
+#define DPTK_WATCHED_0(name, level) name##_largest_##level
+#define DPTK_FILTERS_OF(name, code, level, has_negatives)                                          \
+    [code] = {name##_largest_##level, name##_least_##level,                                        \
+              DPTK_WATCHED_##has_negatives(name, level)},
+
+/* The head and the end that every filter has; between them it reads whole blocks. */
+#define BEGIN(target, level, name, type, bits, signs_too, side)                                    \
+    target static size_t name##_##side##_##level(const char *data, size_t n, size_t first,         \
+                                                 int64_t bound, size_t enough, dptk_hits *hits)    \
+    {                                                                                              \
+        enum { least = 1, largest = 0, watched = 0, flip = -side, has_sign = signs_too };          \
+        int64_t *const keys = hits->keys, *const index = hits->index;                              \
+        size_t held = hits->held, i = 0;                                                           \
+        int nans = 0;                                                                              \
+        bits signs = 0;                                                                            \
+        type edge;                                                                                 \
+                                                                                                   \
+        if (!name##_edge(bound, flip, &edge) && !hits->watch) return 0;
+
+#define END(name, type, bits, STEP)                                                                \
+    if (n - i < STEP && held < enough)                                                             \
+        for (; i < n; i++) OFFER(name, type, bits, i);                                             \
+    hits->held = held;                                                                             \
+    hits->nan |= nans;                                                                             \
+    hits->negative |= signs < 0;                                                                   \
+    return i;                                                                                      \
+    }
+
+/* Take those whose places stand in index[held...end). The bound may have let in a float too
+ * many, or NaN. */
+#define GATHER(name, type, bits, end)                                                              \
+    do {                                                                                           \
+        const size_t start = held, from = start < (end) ? (size_t)index[start] - first : 0;        \
+        const int run =                                                                            \
+            start < (end) && (size_t)(index[(end) - 1] - index[start]) == (end) - 1 - start;       \
+        int64_t fits = -1;                                                                         \
+        if (run) /* one behind the other: the compiler's vectors do */                             \
+            for (size_t j = start; j < (end); j++) PLACE(name, type, from + (j - start), j);       \
+        else                                                                                       \
+            for (size_t j = start; j < (end); j++) PLACE(name, type, (size_t)index[j] - first, j); \
+        if (fits)                                                                                  \
+            held = (end);                                                                          \
+        else                                                                                       \
+            for (size_t j = start; j < (end); j++)                                                 \
+                OFFER(name, type, bits, (size_t)index[j] - first);                                 \
+    } while (0)
+#define PLACE(name, type, at, j)                                                                   \
+    do {                                                                                           \
+        DPTK_SCORE(type, one, data + (at) * LANE);                                                 \
+        const int64_t key = name##_key(one) ^ flip;                                                \
+        keys[j] = key;                                                                             \
+        fits &= -(int64_t)((key >= bound) & !name##_nan(one));                                     \
+    } while (0)
+
+#endif
