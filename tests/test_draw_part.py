@@ -123,6 +123,26 @@ def test_the_part_has_all_that_is_above_the_rest(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_looks_are_about_as_many_as_was_expected(shape):
+    """So floors are neither far too low nor so high that they fall a lot: it is the cost."""
+    scores = SHAPES[shape]
+    tape = words(4, 2 * scores.size)
+    for k in (1, 30, 2000):
+        for scale in (0.01, 1.0, 100.0):
+            part = _drawn.part_to_draw(scores, k=k, scale=scale)
+            if part is None:
+                continue
+            source = _core.TapeSource(tape)
+            source.begin()
+            picks = _drawn.pick(source, scores, part, k=k, scale=scale)
+            if picks is False:
+                continue  # too far apart
+            assert len(picks) == k
+            used = np.flatnonzero(tape == source.read(1))[0]
+            assert used < 1.3 * part.keys.size + 5 * part.looks + 100
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_an_exact_replay_gives_the_same_picks(shape, monkeypatch):
     scores = SHAPES[shape]
     case = {"k": 20, "scale": float(1e-4 * np.ptp(scores.astype(float)))}

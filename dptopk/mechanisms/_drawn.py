@@ -24,7 +24,7 @@ MANY = 128  # picks are many if every MANY-th score is one: then a sample knows 
 WORTH = 1 << 16  # so many scores are worth an estimate
 # What a score costs, in ns: to draw its noise, if all is drawn; to pass by, for a part; to put it
 # in a part and draw its noise, and more for the first of a block; to be looked at in the rest.
-DRAW, PASS, PART, FIRST, LOOK = 1.2, 0.15, 5.0, 10.0, 45.0
+DRAW, PASS, PART, FIRST, LOOK = 1.2, 0.15, 5.0, 10.0, 50.0
 BLOCK = 64
 POINTS = 256  # of the largest keys
 MOST, MOST_OF_ALL = 1 << 30, 1 << 24  # more scores than that are drawn from by a race
@@ -87,72 +87,80 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | None:
 
 def _part_to_draw(array: np.ndarray, k: int, scale: float) -> Part | None:
     n, real, m = array.size, array.dtype.kind == "f", first_size(array.size, k)
-    if n > MOST or m == n or (n < WORTH and MANY * k >= n):
+    many, cut = MANY * k >= n, None
+    if n > MOST or m == n or (n < WORTH and many):
         return None
-    if MANY * k < n:
+    if not many or _fall(_sample(array)[SAMPLE * k // n :], k, n, scale, real):
         keys, items, _ = _core.cut(array, m, False)
-        if (part := _falling(keys, items, n, k, scale, real)) is not None:
-            return part
-        return _estimated(array, keys, k, scale, real) if n >= WORTH else None
-    sample = np.sort(_core.keys(array[places(n)]))[::-1]
-    first = SAMPLE * k // n
-    if first + first // 4 + 1 < SAMPLE:
-        kth, last = floats_of(sample[[first, first + first // 4 + 1]], real)
-        if (kth - last) / scale >= enough(n, m):
-            keys, items, _ = _core.cut(array, m, False)
-            if (part := _falling(keys, items, n, k, scale, real)) is not None:
-                return part
-    return _estimated(array, sample[:0], k, scale, real)
+        last, kth = np.partition(keys, (0, m - k))[[0, m - k]]
+        gap = _gap(kth, last, scale, real)
+        if gap >= enough(n, m):
+            # No noise is below -3, but with a chance of e^-20; and at ln n few looks are left.
+            floor = max(enough(n, m), min(gap - 3.0, math.log(n) + 2.0))
+            return Part(keys, items, int(last), floor, int((n - m) * math.exp(-floor)))
+        cut = Part(keys, items, int(last), 0.0, 0)
+    return _cheapest(array, cut, k, scale, real) if n >= WORTH else None
 
 
-def _falling(
-    keys: np.ndarray, items: np.ndarray, n: int, k: int, scale: float, real: bool
-) -> Part | None:
-    """Return the largest scores if they fall so far that looks past them are few."""
-    m = keys.size
-    ends = np.partition(keys, (0, m - k))[[0, m - k]]
-    last, kth = floats_of(ends, real)
-    gap, floor = (kth - last) / scale, enough(n, m)
-    if gap < floor:
-        return None
-    # No noise is below -3, but with a chance of e^-20; and at ln n few looks are left.
-    floor = max(floor, min(float(gap) - 3.0, math.log(n) + 2.0))
-    return Part(keys, items, ends.item(0), floor, int((n - m) * math.exp(-floor)))
+def _sample(array: np.ndarray) -> np.ndarray:
+    """Return some keys in descending order."""
+    return np.sort(_core.keys(array[places(array.size)]))[::-1]
 
 
-def _estimated(
-    array: np.ndarray, keys: np.ndarray, k: int, scale: float, real: bool
-) -> Part | None:
-    """Return the part that seems the cheapest, by the largest keys and a sample of the others."""
-    n, m = array.size, keys.size
-    every = 1 + m // POINTS
-    some = keys[::every]
-    sample = _core.keys(array[places(n)])
-    if m:
-        sample = sample[sample <= keys.min()]
+def _fall(sample: np.ndarray, k: int, n: int, scale: float, real: bool) -> bool:
+    """Tell from a sample, from the k-th largest on, whether a cut for k picks seems enough."""
+    last = SAMPLE * k // (4 * n) + 1
+    if last >= sample.size:
+        return False
+    return _gap(sample[0], sample[last], scale, real) >= 2.0 * enough(n, k + k // 4)
+
+
+def _gap(key: Any, lower: Any, scale: float, real: bool) -> float:
+    """Return by how many scales one score is above another."""
+    high, low = floats_of(np.array([key, lower]), real)
+    return float((high - low) / scale)
+
+
+def _cheapest(array: np.ndarray, cut: Part | None, k: int, scale: float, real: bool) -> Part | None:
+    """Return the part that seems the cheapest, by the largest scores, if known, and a sample."""
+    n, m, every = array.size, 0, 1
+    known = sample = _sample(array)
+    if cut is not None:
+        m = cut.keys.size
+        every = 1 + m // POINTS
+        sample = sample[sample <= cut.most]
+        known = np.concatenate((np.sort(cut.keys[::every])[::-1], sample))
     if not sample.size:
         return None
-    known = np.sort(np.concatenate((some, sample)))[::-1]
     weight = np.full(known.size, (n - m) / sample.size)
-    weight[: some.size] = every
+    weight[: known.size - sample.size] = every
+    above = np.cumsum(weight) - weight
     x = floats_of(known, real)
-    x = (x - x[min(k // every, x.size - 1)]) / scale
-    above = np.cumsum(weight)
+    near = x[above.searchsorted(k) - 1]
+    x = (x - near) / scale
+    # The floor that some more than k are above: as if those above it stayed there, and others
+    # came there by a chance of e^-gap.
     mass = np.cumsum((weight * np.exp(x.clip(-600.0, 600.0)))[::-1])[::-1]
-    # As if those above the floor stayed there, and others came there by a chance of e^-gap.
-    before = above - weight
-    floors = np.log(mass / (k - before))
-    first = int(((floors >= x) | (before >= k)).argmax())
-    floor = float(floors[first])
-    starts = np.append(True, known[1:] < known[:-1]) & (above > m)
-    looks = (n - before) * np.exp(np.minimum(x - floor, 0.0))
-    blocks = n / BLOCK * -np.expm1(-BLOCK / n * before)
-    costs = np.where(starts, PART * before + FIRST * blocks + LOOK * looks, math.inf)
+    floors = np.log(mass / (k - above))
+    floor = float(floors[((floors >= x) | (above >= k)).argmax()])
+    floor -= math.log(1.25 + 3.0 / math.sqrt(k))
+    gaps = floor - x
+    # All that are larger than one of the known scores are the part; or what was cut.
+    looks = (n - above) * np.exp(np.minimum(-gaps, 0.0))
+    blocks = n / BLOCK * -np.expm1(-BLOCK / n * above)
+    costs = PASS * n + PART * above + FIRST * blocks + LOOK * looks
+    costs[1:][known[1:] == known[:-1]] = math.inf
+    costs[above < max(m, 1)] = math.inf
     at = int(costs.argmin())
-    gap = floor - float(x[at]) - math.log(1.25 + 3.0 / math.sqrt(k))
-    if not (PASS * n + costs[at] < DRAW * n and 0.0 < gap < 600.0):
+    gap, most, cost = float(gaps[at]), known.item(at), float(costs[at])
+    if cut is not None:
+        to_cut = floor - float((floats_of(np.array([cut.most]), real)[0] - near) / scale)
+        looks_then = (n - m) * math.exp(min(0.0, -to_cut))
+        if LOOK * looks_then < min(cost, DRAW * n) and 0.0 < to_cut < 600.0:
+            return cut._replace(floor=to_cut, looks=int(looks_then))
+    if not (cost < DRAW * n and 0.0 < gap < 600.0):
         return None
-    found = _core.part(array, known.item(at), int(1.5 * before[at]) + 4096)
+    found = _core.part(array, most, int(1.5 * above[at]) + 4096)
     if found is None or not 0 < found[0].size < n:
         return None
-    return Part(*found, known.item(at), gap, int(2.0 * looks[at]))
+    return Part(*found, most, gap, int(looks[at]))
