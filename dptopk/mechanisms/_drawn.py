@@ -9,6 +9,7 @@ import numpy as np
 
 from dptopk import _core
 from dptopk.mechanisms._select import (
+    FEW,
     SAMPLE,
     Tail,
     enough,
@@ -16,17 +17,20 @@ from dptopk.mechanisms._select import (
     first_size,
     floats_of,
     places,
+    scores_of,
 )
 
 __all__ = ["Part", "part_to_draw", "pick", "replay"]
 
 MANY = 128  # picks are many if every MANY-th score is one: then a sample knows the k-th
-WORTH = 1 << 16  # so many scores are worth an estimate
+WORTH = 1 << 17  # so many scores are worth the estimate of a part of them
 # What a score costs, in ns: to draw its noise, if all is drawn; to pass by, for a part; to put it
 # in a part and draw its noise, and more for the first of a block; to be looked at in the rest.
 DRAW, PASS, PART, FIRST, LOOK = 1.2, 0.15, 5.0, 10.0, 50.0
+ESTIMATE = 60_000.0  # and to find out
 BLOCK = 64
 POINTS = 256  # of the largest keys
+IN_ORDER = 1 << 11  # so many are quick to sort
 MOST, MOST_OF_ALL = 1 << 30, 1 << 24  # more scores than that are drawn from by a race
 
 
@@ -81,30 +85,27 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | None:
 
     It follows from the scores and the scale alone: it changes the cost, never the law.
     """
-    with np.errstate(all="ignore"):  # past the range of floats is far enough
-        return _part_to_draw(array, k, scale)
-
-
-def _part_to_draw(array: np.ndarray, k: int, scale: float) -> Part | None:
     n, real, m = array.size, array.dtype.kind == "f", first_size(array.size, k)
     many, cut = MANY * k >= n, None
-    if n > MOST or m == n or (n < WORTH and many):
+    if n > MOST or m == n or (many and n < WORTH):
         return None
-    if not many or _fall(_sample(array)[SAMPLE * k // n :], k, n, scale, real):
-        keys, items, _ = _core.cut(array, m, False)
-        last, kth = np.partition(keys, (0, m - k))[[0, m - k]]
-        gap = _gap(kth, last, scale, real)
-        if gap >= enough(n, m):
-            # No noise is below -3, but with a chance of e^-20; and at ln n few looks are left.
-            floor = max(enough(n, m), min(gap - 3.0, math.log(n) + 2.0))
-            return Part(keys, items, int(last), floor, int((n - m) * math.exp(-floor)))
-        cut = Part(keys, items, int(last), 0.0, 0)
-    return _cheapest(array, cut, k, scale, real) if n >= WORTH else None
+    if not many or _fall(_sample(array, SAMPLE)[SAMPLE * k // n :], k, n, scale, real):
+        keys, items, _ = _core.cut(array, m, m <= IN_ORDER)
+        ends = keys[[k - 1, -1]] if m <= IN_ORDER else np.partition(keys, (0, m - k))[[m - k, 0]]
+        gap, least = _gap(ends, scale, real), enough(n, m)
+        if gap >= least:  # no noise is below -3, but with a chance of e^-20
+            floor = max(least, gap - 3.0)
+            return Part(keys, items, ends.item(1), floor, int((n - m) * math.exp(-floor)))
+        if n <= FEW:
+            return None
+        cut = Part(keys, items, ends.item(1), 0.0, 0)
+    with np.errstate(all="ignore"):  # past the range of floats is far enough
+        return _cheapest(array, cut, k, scale, real)
 
 
-def _sample(array: np.ndarray) -> np.ndarray:
+def _sample(array: np.ndarray, size: int) -> np.ndarray:
     """Return some keys in descending order."""
-    return np.sort(_core.keys(array[places(array.size)]))[::-1]
+    return np.sort(_core.keys(array[places(array.size)[:size]]))[::-1]
 
 
 def _fall(sample: np.ndarray, k: int, n: int, scale: float, real: bool) -> bool:
@@ -112,55 +113,89 @@ def _fall(sample: np.ndarray, k: int, n: int, scale: float, real: bool) -> bool:
     last = SAMPLE * k // (4 * n) + 1
     if last >= sample.size:
         return False
-    return _gap(sample[0], sample[last], scale, real) >= 2.0 * enough(n, k + k // 4)
+    return _gap(sample[[0, last]], scale, real) >= 2.0 * enough(n, k + k // 4)
 
 
-def _gap(key: Any, lower: Any, scale: float, real: bool) -> float:
-    """Return by how many scales one score is above another."""
-    high, low = floats_of(np.array([key, lower]), real)
-    return float((high - low) / scale)
+def _gap(keys: np.ndarray, scale: float, real: bool) -> float:
+    """Return by how many scales the first of two scores is above the other."""
+    high, low = scores_of(keys, real)
+    return float(high - low) / scale
 
 
 def _cheapest(array: np.ndarray, cut: Part | None, k: int, scale: float, real: bool) -> Part | None:
-    """Return the part that seems the cheapest, by the largest scores, if known, and a sample."""
-    n, m, every = array.size, 0, 1
-    known = sample = _sample(array)
+    """Return the part that seems the cheapest: what was cut, another, or all."""
+    n, m, as_cut = array.size, 0, math.inf
     if cut is not None:
         m = cut.keys.size
-        every = 1 + m // POINTS
-        sample = sample[sample <= cut.most]
-        known = np.concatenate((np.sort(cut.keys[::every])[::-1], sample))
-    if not sample.size:
-        return None
-    weight = np.full(known.size, (n - m) / sample.size)
-    weight[: known.size - sample.size] = every
-    above = np.cumsum(weight) - weight
-    x = floats_of(known, real)
-    near = x[above.searchsorted(k) - 1]
-    x = (x - near) / scale
-    # The floor that some more than k are above: as if those above it stayed there, and others
-    # came there by a chance of e^-gap.
-    mass = np.cumsum((weight * np.exp(x.clip(-600.0, 600.0)))[::-1])[::-1]
-    floors = np.log(mass / (k - above))
-    floor = float(floors[((floors >= x) | (above >= k)).argmax()])
-    floor -= math.log(1.25 + 3.0 / math.sqrt(k))
-    gaps = floor - x
-    # All that are larger than one of the known scores are the part; or what was cut.
+        for size in (SAMPLE // 16, SAMPLE):
+            known = _known(array, cut, size, k, scale, real)
+            gap = known.floor - float(known.x[known.cut])
+            as_cut = LOOK * (n - m) * math.exp(-max(gap, 0.0))
+            if as_cut < ESTIMATE + PASS * n or n < WORTH:
+                break
+        if gap > 0.0 and as_cut < min(DRAW * n, ESTIMATE + PASS * n):
+            return cut._replace(floor=gap, looks=int(as_cut / LOOK))
+        if n < WORTH:
+            return None
+    else:
+        known = _known(array, None, SAMPLE, k, scale, real)
+    # All that are larger than one of the known scores are the part.
+    gaps, above = known.floor - known.x, known.above
     looks = (n - above) * np.exp(np.minimum(-gaps, 0.0))
     blocks = n / BLOCK * -np.expm1(-BLOCK / n * above)
     costs = PASS * n + PART * above + FIRST * blocks + LOOK * looks
-    costs[1:][known[1:] == known[:-1]] = math.inf
+    costs[1:][known.keys[1:] == known.keys[:-1]] = math.inf
     costs[above < max(m, 1)] = math.inf
     at = int(costs.argmin())
-    gap, most, cost = float(gaps[at]), known.item(at), float(costs[at])
-    if cut is not None:
-        to_cut = floor - float((floats_of(np.array([cut.most]), real)[0] - near) / scale)
-        looks_then = (n - m) * math.exp(min(0.0, -to_cut))
-        if LOOK * looks_then < min(cost, DRAW * n) and 0.0 < to_cut < 600.0:
-            return cut._replace(floor=to_cut, looks=int(looks_then))
+    gap, most, cost = float(gaps[at]), known.keys.item(at), float(costs[at])
+    if as_cut < min(cost, DRAW * n) and cut is not None:
+        gap = -math.log(as_cut / LOOK / (n - m))
+        return cut._replace(floor=gap, looks=int(as_cut / LOOK)) if gap > 0.0 else None
     if not (cost < DRAW * n and 0.0 < gap < 600.0):
         return None
     found = _core.part(array, most, int(1.5 * above[at]) + 4096)
     if found is None or not 0 < found[0].size < n:
         return None
     return Part(*found, most, gap, int(looks[at]))
+
+
+class _Known(NamedTuple):
+    """Some scores in descending order, as far as is known what all are.
+
+    keys : int64 array
+    x : float array; in scales
+    above : float array; how many are before each
+    cut : int; where the largest one that was not cut may be
+    floor : float; some more than k noisy scores are above it, in the units of x
+    """
+
+    keys: np.ndarray
+    x: np.ndarray
+    above: np.ndarray
+    cut: int
+    floor: float
+
+
+def _known(
+    array: np.ndarray, cut: Part | None, size: int, k: int, scale: float, real: bool
+) -> _Known:
+    """Estimate the floor by a sample of such a size, and by the largest scores where cut."""
+    n, m, every = array.size, 0, 1
+    keys = sample = _sample(array, size)
+    if cut is not None:
+        m = cut.keys.size
+        every = 1 + m // POINTS
+        sample = sample[sample <= cut.most]
+        keys = np.concatenate((np.sort(cut.keys[::every])[::-1], [cut.most], sample))
+    at = keys.size - sample.size - 1
+    weight = np.full(keys.size, (n - m) / max(1, sample.size))
+    if cut is not None:
+        weight[:at], weight[at] = every, 0.0
+    above = np.cumsum(weight) - weight
+    x = floats_of(keys, real)
+    x = (x - x[above.searchsorted(k) - 1]) / scale
+    # As if those above the floor stayed there, and others came there by a chance of e^-gap.
+    mass = np.cumsum((weight * np.exp(x.clip(-600.0, 600.0)))[::-1])[::-1]
+    floors = np.log(mass / (k - above))
+    floor = float(floors[((floors >= x) | (above >= k)).argmax()])
+    return _Known(keys, x, above, at, floor - math.log(1.25 + 3.0 / math.sqrt(k)))
