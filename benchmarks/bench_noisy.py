@@ -197,7 +197,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
         (counts, 10, 10.0),
         (counts, 100, 10.0),
         (counts, 1000, 10.0),
-        (counts, 10_000, 2.0),
+        (counts, 10_000, 6.0),
         (counts[:100], 10, 0.9),
     ):
         repeated = repeats if scores.size > 100 else 300 * repeats

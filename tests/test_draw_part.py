@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tapes import random_case, words
 
 import dptopk as dp
 from dptopk import SeededRng, _core
@@ -13,7 +14,6 @@ from dptopk.reference.draw import Rest, draw
 from dptopk.reference.noise import sequence_law
 from dptopk.reference.race import Tape
 from dptopk.verification.sampling import chi_square
-from tests.test_draw import random_case, words
 
 
 def a_part(scores, fraction, floor, seed):

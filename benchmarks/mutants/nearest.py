@@ -15,6 +15,7 @@ NEAREST = {
         "cut cut_impl cut_x86 few filter": "argtopk histogram topk",
         "discrete": "discrete noisy_counts",
         "dptk": "race argtopk joint paths",
+        "draw draw_few draw_impl": "draw draw_part noisy_topk noisy_rows",
         "items": "changed joint",
         "keys": "argtopk race histogram",
         "noise": "race sweep",
@@ -35,6 +36,7 @@ NEAREST = {
     "mechanisms": {
         "": "plans mechanisms",
         "_calibrate": "permute_and_flip peel mechanisms accounting session",
+        "_drawn": "draw_part noisy_topk draw",
         "_groups": "groups joint canonical",
         "_plan": "plans groups mechanisms session",
         "_race": "mechanisms peel limited_domain groups plans",
