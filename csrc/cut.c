@@ -285,8 +285,11 @@ static void refine_bound(cut *c, const dptk_column *col, double expected)
  * only. */
 static void sample_bound(cut *c, const dptk_column *col, int doubt)
 {
-    enum { LARGE = 1 << 16 };
-    const size_t n = col->n, size = sample_size(n * dptk_size(col->type));
+    enum { LARGE = 1 << 16, MANY = 192, FIRST = 1024 };
+    const size_t n = col->n, most = sample_size(n * dptk_size(col->type));
+    const int packed = col->stride == (ptrdiff_t)dptk_size(col->type);
+    const int refined = n >= LARGE && c->m >= MANY && packed && !doubt;
+    const size_t size = refined && most > FIRST ? FIRST : most;
     const size_t step = (n / size - 1) | 1; /* odd: tables have even row lengths */
     const dptk_column sample = {col->data, col->stride * (ptrdiff_t)step, size, col->type};
     size_t rank = sample_rank(size, c->m, n), ties;
@@ -297,9 +300,7 @@ static void sample_bound(cut *c, const dptk_column *col, int doubt)
                                 : select_key(c->hits.keys, size, rank, c->work, &ties);
     c->sampled = c->bound > INT64_MIN;
     c->enough = c->sampled ? c->m : c->capacity;
-    if (n >= LARGE && c->m >= 256 && c->sampled && !doubt
-        && col->stride == (ptrdiff_t)dptk_size(col->type))
-        refine_bound(c, col, (double)rank * (double)n / (double)size);
+    if (refined && c->sampled) refine_bound(c, col, (double)rank * (double)n / (double)size);
 }
 
 /* Read packed scores; returns whether any later one can get in. */
