@@ -375,7 +375,9 @@ static int cut_many(const dptk_column *col, size_t m, int order, int64_t *scratc
                     int64_t *index, int *negative)
 {
     const size_t room = room_for(col->n, m), capacity = capacity_for(col->n, m);
-    cut c = {.hits = {.keys = scratch, .index = scratch + room, .watch = negative != NULL},
+    cut c = {.hits = {.keys = scratch,
+                      .index = scratch + room,
+                      .watch = negative && col->type <= DPTK_I64},
              .m = m,
              .capacity = capacity,
              .enough = capacity,

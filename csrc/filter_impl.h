@@ -146,7 +146,7 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
         DPTK_SCORE(type, one, data + (at) * LANE);                                                 \
         const int64_t key = name##_key(one) ^ flip;                                                \
         keys[j] = key;                                                                             \
-        fits &= -(int64_t)((key >= bound) & !name##_nan(one));                                     \
+        if (!name##_exact || has_sign) fits &= -(int64_t)((key >= bound) & !name##_nan(one));      \
     } while (0)
 
 #endif

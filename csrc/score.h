@@ -37,8 +37,10 @@ enum { DPTK_HALF_INF = 0x7C00 };
     type x;                                                                                        \
     memcpy(&x, (at), sizeof x)
 
-/* NAME_key(x) is the key, NAME_nan(x) whether there is none, NAME_less(x, y) the order. */
+/* NAME_key(x) is the key, NAME_nan(x) whether there is none, NAME_less(x, y) the order;
+ * NAME_exact, whether each key is that of one score and each score has one. */
 #define DPTK_INTEGER_RULES(name, code, type, bits, has_negatives)                                  \
+    enum { name##_exact = 1 };                                                                     \
     static inline int64_t name##_key(type x)                                                       \
     {                                                                                              \
         return code == DPTK_U64 ? (int64_t)((uint64_t)x ^ UINT64_C(1) << 63) : (int64_t)x;         \
@@ -55,6 +57,7 @@ DPTK_INTEGERS(DPTK_INTEGER_RULES)
     ((DPTK_HALF_KEY(x) < DPTK_HALF_KEY(y)) & (DPTK_HALF_SIZE(x) <= DPTK_HALF_INF)                  \
      & (DPTK_HALF_SIZE(y) <= DPTK_HALF_INF))
 
+enum { f16_exact = 0, f32_exact = 0, f64_exact = 0 };
 static inline int64_t f16_key(int16_t x) { return DPTK_HALF_KEY(x); }
 static inline int64_t f64_key(double x)
 {
