@@ -201,25 +201,25 @@ static void raise_bound(cut *c, int64_t tau)
     c->sampled = 0;
 }
 
-/* Keep the m largest, the first ones among equals. */
-static void compact(cut *c)
+/* Keep the m largest, the first ones among equals: at `to`, which may be where they are. */
+static void compact(cut *c, int64_t *keys_to, int64_t *index_to)
 {
-    int64_t *const keys = c->hits.keys, *const index = c->hits.index;
+    const int64_t *const keys = c->hits.keys, *const index = c->hits.index;
     const size_t held = c->hits.held;
     size_t ties, kept = 0, i = 0;
     const int64_t tau = select_key(keys, held, c->m, c->work, &ties);
 
     for (; ties > 0; i++) { /* the last that stays of those equal to tau ends it */
         const int64_t key = keys[i];
-        keys[kept] = key;
-        index[kept] = index[i];
+        keys_to[kept] = key;
+        index_to[kept] = index[i];
         kept += key >= tau;
         ties -= key == tau;
     }
-    for (; i < held; i++) {
+    for (; i < held && kept < c->m; i++) {
         const int64_t key = keys[i];
-        keys[kept] = key;
-        index[kept] = index[i];
+        keys_to[kept] = key;
+        index_to[kept] = index[i];
         kept += key > tau;
     }
     c->hits.held = kept;
@@ -336,7 +336,8 @@ static int read_packed(cut *c, const char *data, size_t n, size_t size, size_t f
         i += read;
         if (c->hits.held >= c->enough && c->enough < c->m) tighten(c, i, n);
         if (c->hits.held >= c->enough && c->sampled) raise_bound(c, c->bound);
-        if (c->hits.held >= c->enough && c->hits.held > c->m) compact(c);
+        if (c->hits.held >= c->enough && c->hits.held > c->m)
+            compact(c, c->hits.keys, c->hits.index);
     }
     return 1;
 }
@@ -366,7 +367,10 @@ static void take(cut *c, int sorted, int64_t *keys, int64_t *index)
 {
     dptk_hits *const hits = &c->hits;
 
-    if (hits->held > DPTK_FEW && hits->held > c->m) compact(c);
+    if (hits->held > DPTK_FEW && hits->held > c->m) {
+        compact(c, sorted ? hits->keys : keys, sorted ? hits->index : index);
+        if (!sorted) return;
+    }
     if (hits->held <= DPTK_FEW) {
         dptk_take_few(hits->keys, hits->index, hits->held, c->m, sorted, keys, index);
     } else if (sorted) {
