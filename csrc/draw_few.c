@@ -21,7 +21,8 @@ enum {
 
 /* As in draw.c, but in units of ln 2 2^-16, which are coarse enough for 2^13 scales: drop less
  * steps(r), each rounded up, and in the lowest bits the item. A drop further down is clipped,
- * which raises the bound. It is negative but where r is 0: such an item may have any noise. */
+ * which raises the bound. It is negative but where r is 0: such an item may have any noise, and
+ * no value is above what most_below says of its bound. */
 enum { INDEX = FEW - 1, COARSE = 7, CLIP = 1 << 30 };
 
 static inline int32_t bound_of(double drop, uint16_t r, int item)
@@ -329,7 +330,7 @@ static int settle(const side *s, size_t at, size_t first, size_t held, size_t n,
     }
     enough = apart(value[0], value[some - 1], distance, error_factor);
     for (size_t i = 1; i < some; i++) settled &= value[i - 1] - value[i] > enough;
-    if (held < n) settled &= last < 0 && value[k - 1] - enough > most_below(last);
+    if (held < n) settled &= value[k - 1] - enough > most_below(last);
     for (size_t i = 0; i < k; i++) item[i] = from[i];
     dptk_wipe(value, sizeof value);
     return settled;

@@ -96,6 +96,42 @@ static void part(const dptk_column *col, uint64_t seed, size_t k, double scale, 
     free(show.seen), free(words);
 }
 
+/* Rows of the first of these scores, and of fewer and fewer: side by side as by themselves, up to
+ * one that is undecided by itself. */
+static void check_rows(const dptk_column *col, size_t k, double scale, double factor,
+                       const uint64_t *leads, uint64_t further)
+{
+    dptk_column row[DPTK_DRAW_ROWS];
+    size_t most[DPTK_DRAW_ROWS], begin[DPTK_DRAW_ROWS + 1] = {0}, done;
+    int64_t *item[DPTK_DRAW_ROWS], *one = room(DPTK_DRAW_ROWS_K * 8);
+    uint64_t *words = room(DPTK_DRAW_ROWS * (DPTK_DRAW_FEW / 4 + DPTK_DRAW_FEW) * 8);
+    const size_t rows = 1 + (size_t)(further >> 7) % DPTK_DRAW_ROWS;
+    dptk_rng rng;
+    for (size_t i = 0; i < rows; i++) {
+        const size_t n = col->n - i % col->n, firsts = (n + 3) / 4;
+        row[i] = *col;
+        row[i].n = n;
+        most[i] = k < n ? k : n;
+        if (most[i] > DPTK_DRAW_ROWS_K) most[i] = DPTK_DRAW_ROWS_K;
+        item[i] = room(most[i] * 8);
+        memcpy(words + begin[i], leads, firsts * 8);
+        begin[i + 1] = begin[i] + firsts + n;
+        for (size_t j = begin[i] + firsts; j < begin[i + 1]; j++) words[j] = further;
+    }
+    dptk_tape_init(&rng, words, begin[rows]);
+    const int status = dptk_draw_few_rows(&rng, row, most, rows, scale, factor, item, &done);
+    CHECK((status == DPTK_OK) == (done == rows) && rng.next == words + begin[done]);
+    for (size_t i = 0; i < rows && i <= done; i++) {
+        dptk_tape_init(&rng, words + begin[i], begin[i + 1] - begin[i]);
+        const int alone = dptk_draw_few(&rng, &row[i], most[i], scale, factor, one);
+        if (i == done) CHECK(alone == status);
+        if (i < done) CHECK(alone == DPTK_UNDECIDED || alone == DPTK_OK);
+        if (i < done && alone == DPTK_OK) CHECK(same(one, item[i], most[i] * 8));
+    }
+    for (size_t i = 0; i < rows; i++) free(item[i]);
+    free(one), free(words);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const int types[] = {DPTK_I64, DPTK_F64, DPTK_I8,  DPTK_I16, DPTK_I32,
@@ -151,6 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             CHECK(ready == DPTK_OK || ready == (finite ? DPTK_UNDECIDED : DPTK_NAN));
             CHECK(before < 0 || ready == before);
             before = ready;
+            if (n <= DPTK_DRAW_FEW) check_rows(&col, k, scale, wide ? factor : 1.0, words, further);
             if (ready != DPTK_OK) continue;
             dptk_tape_init(&rng, words, leads - 1);
             CHECK(dptk_draw(&rng, &col, &span, NULL, k, scale, 1.0, n, scratch, item)

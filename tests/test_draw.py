@@ -160,10 +160,11 @@ def test_values_close_to_each_other_are_in_order(gap, levels):
         scores = np.array([0.0, noise[0] - noise[1] + gap])
         cases.append((scores, tape))
     for _ in levels:
-        picks = [kernel(scores, tape, k=2, scale=1.0) for scores, tape in cases]
-        assert picks.count(None) < 5
-        right = [1, 0] if gap > 0 else [0, 1]
-        assert all(each in (None, right) for each in picks)
+        for draw_ in (kernel, rows_of):
+            picks = [draw_(scores, tape, k=2, scale=1.0) for scores, tape in cases]
+            assert picks.count(None) < 5
+            right = [1, 0] if gap > 0 else [0, 1]
+            assert all(each in (None, right) for each in picks)
 
 
 def test_forced_replay_gives_the_same_picks(monkeypatch):
@@ -316,6 +317,44 @@ def test_rows_side_by_side_are_rows_by_themselves(dtype, levels, monkeypatch):
     monkeypatch.setattr(_core, "error_factor", 2.0**40)
     short = [len(side_by_side(*case)[0]) < 40 for case in cases]
     assert sum(short) > 30
+
+
+def rows_of(scores, tape, rows=3, **case):
+    """Return the picks of equal rows side by side, or None if they are undecided."""
+    offsets = np.arange(rows + 1) * scores.size
+    picks, _ = side_by_side(np.tile(scores, rows), offsets, tape=np.tile(tape, rows), **case)
+    assert len(picks) in (0, rows)
+    return picks[0] if picks and picks == [picks[0]] * rows else None
+
+
+def test_what_is_left_out_by_its_bound_is_never_larger(levels):
+    """Of seven items with the largest bounds the values are far below these; those of the others,
+    of which one is kept, are close to their bounds: above the seven or below, as the scores go."""
+    cases = []
+    for step in range(60):
+        scores = np.r_[np.full(7, 5.6 + step / 60), np.zeros(9)]
+        leads = np.r_[np.full(7, 0xE000), np.full(9, 0x0100)].astype(np.uint64)
+        tape = words(4 * step, tape_size(16))
+        tape[:4] = (leads.reshape(4, 4) << np.array([0, 16, 32, 48], np.uint64)).sum(1)
+        cases.append((scores, tape, reference(scores, tape, k=1, scale=1.0)))
+    assert 10 < sum(right[0] < 7 for *_, right in cases) < 50
+    for _ in levels:
+        for scores, tape, right in cases:
+            assert rows_of(scores, tape, k=1, scale=1.0) == right
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_two_words_that_doubles_do_not_tell_apart_are_undecided(k, levels):
+    """Both are the same V to 52 bits, and the score of the less noise is larger by less than the
+    noise is: their values would come in the wrong order, also if only the first is wanted."""
+    tape = np.array([0, (2**22 + 4095) << 16, 2**22 << 16], np.uint64)
+    for gap, known in ((5e-4, False), (-5e-3, True)):
+        scores = np.array([gap, 0.0])
+        for _ in levels:
+            for draw_ in (kernel, rows_of):
+                picks = draw_(scores, tape, k=k, scale=1.0)
+                assert picks == ([1, 0][:k] if known else None)
+    assert reference(np.array([5e-4, 0.0]), tape, k=2, scale=1.0) == [1, 0]
 
 
 def test_rows_side_by_side_have_the_exact_law():
