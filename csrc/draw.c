@@ -167,7 +167,7 @@ typedef struct draws {
     double noise_error; /* no noise is worse known */
 } draws;
 
-enum { ARRAYS = 9 };
+enum { ARRAYS = 9, LARGE = 2048 };
 
 static size_t room_for(size_t n) { return n + DPTK_BLOCK + CHUNK + 1; }
 
@@ -179,12 +179,17 @@ static size_t place_of(size_t j, size_t n)
     return (size_t)((j * UINT64_C(0x9E3779B9) & UINT32_MAX) * n >> 32);
 }
 
-/* A score that is near the k-th: values near it are known best, however large the largest is. */
-static int64_t near_kth(const dptk_column *col, size_t k)
+/* A score near the k-th, or somewhat below: values near it are known best, however large a few
+ * are. Of few that are not far apart it is the largest. */
+static int64_t near_kth(const dptk_column *col, const dptk_span *span, size_t k, double scale)
 {
+    enum { A_FEW = 8 };
+    const double NEAR = 4096.0;
+    const size_t share = (DPTK_FEW - 1 - A_FEW) * (k < col->n ? k : col->n) / col->n;
     int64_t key[DPTK_FEW];
+    if (col->n < LARGE && width_of(span, col->type >= DPTK_F32) / scale < NEAR) return span->most;
     for (size_t j = 0; j < DPTK_FEW; j++) key[j] = score_key(col, place_of(j, col->n));
-    return dptk_select_few(key, DPTK_FEW, 1 + (DPTK_FEW - 1) * k / col->n);
+    return dptk_select_few(key, DPTK_FEW, 1 + A_FEW + share);
 }
 
 static draws none(const dptk_column *col, const dptk_span *span, const dptk_rest *rest, size_t k,
@@ -192,7 +197,7 @@ static draws none(const dptk_column *col, const dptk_span *span, const dptk_rest
 {
     const size_t room = room_for(capacity);
     const int real = col->type >= DPTK_F32;
-    const int64_t from = rest ? rest->key : near_kth(col, k);
+    const int64_t from = near_kth(col, span, k, scale);
     return (draws){.col = col,
                    .name = rest ? rest->index : NULL,
                    .from = real ? (int64_t)bits_of(key_double(from)) : from,
@@ -215,7 +220,20 @@ static draws none(const dptk_column *col, const dptk_span *span, const dptk_rest
 
 static double drop_of(const draws *d, int64_t score)
 {
-    return d->kind == REAL ? drop_real(score, d->from) : drop_wide(score, d->from);
+    return d->kind == NARROW ? drop_narrow(score, d->from)
+         : d->kind == REAL   ? drop_real(score, d->from)
+                             : drop_wide(score, d->from);
+}
+
+/* A key as a score that differences are taken of, and back. */
+static int64_t score_of(const draws *d, int64_t key)
+{
+    return d->kind == REAL ? (int64_t)bits_of(key_double(key)) : key;
+}
+
+static int64_t key_of(const draws *d, int64_t score)
+{
+    return d->kind == REAL ? f64_key(from_bits((uint64_t)score)) : score;
 }
 
 /* A floor above which some more than a share of all bounds lie: the median of some maxima of
@@ -223,7 +241,7 @@ static double drop_of(const draws *d, int64_t score)
  * where maxima for the median would be of too many, or of less than one. */
 static double floor_at(const draws *d, double share)
 {
-    enum { TIMES = 2, LARGE = 2048, PART = 16, MOST = 64, MORE = 3 };
+    enum { TIMES = 2, PART = 16, MOST = 64, MORE = 3 };
     const size_t n = d->col->n, times = n < LARGE ? 1 : TIMES;
     const size_t part = n / (PART * times * DPTK_FEW), limit = part < MOST ? part : MOST;
     const size_t wanted = (size_t)(0.69 / share);
@@ -250,12 +268,11 @@ static double floor_at(const draws *d, double share)
     return sum / (double)times;
 }
 
-/* Add those that are above a floor and were not above the one before. */
-static int choose(draws *d, double floor, double before)
+/* Add those that are above a floor and, but the first time, were not above the one before. */
+static int choose(draws *d, double floor, double before, int first_time)
 {
     const loops *const run = &by_level[dptk_simd_get()];
     dptk_filter_fn *const filter = dptk_filter(DPTK_I32, 0);
-    const int again = before < INFINITY;
     const size_t most = d->col->n < CHUNK ? d->col->n : CHUNK;
     int64_t buffer[CHUNK];
     uint16_t r[CHUNK];
@@ -272,7 +289,7 @@ static int choose(draws *d, double floor, double before)
         for (size_t i = 0; i < hits.held; i++) {
             const size_t at = (size_t)d->item[held + i];
             const double drop = drop_of(d, score[at]);
-            if (again && margin_of(drop * d->factor, before, r[at]) >= 0) continue;
+            if (!first_time && margin_of(drop * d->factor, before, r[at]) >= 0) continue;
             d->item[d->n] = d->name ? d->name[first + at] : (int64_t)(first + at);
             d->further[d->n] = (uint64_t)r[at] << 48;
             d->drop[d->n] = drop;
@@ -281,8 +298,12 @@ static int choose(draws *d, double floor, double before)
         }
         if (d->n > d->capacity) break;
     }
+    const size_t left = room_for(d->capacity) - d->n;
     dptk_wipe(r, most * sizeof *r);
     dptk_wipe(margin, most * sizeof *margin);
+    /* A filter writes past what it lets in, up to all that it reads, and a vector. */
+    dptk_wipe(d->item + d->n, (most + DPTK_FEW < left ? most + DPTK_FEW : left) * sizeof *d->item);
+    dptk_wipe(d->key, (most + DPTK_FEW) * sizeof *d->key);
     return d->n > d->capacity ? DPTK_SCRATCH : DPTK_OK;
 }
 
@@ -322,7 +343,7 @@ static race race_of(const dptk_rest *rest, const draws *d, dptk_rng *rng)
                   .tail = rest->all,
                   .n_tail = rest->all->n - d->col->n,
                   .last_key = rest->key,
-                  .base = rest->key,
+                  .base = key_of(d, d->from),
                   .round = 1};
 }
 
@@ -340,12 +361,12 @@ static int show(draws *d, race *rest, double floor)
     if (rest->n_runners - shown > d->capacity - d->n) return DPTK_SCRATCH;
     for (; shown < rest->n_runners; shown++, d->n++) {
         const dptk_runner *const seen = &rest->scratch->runner[shown];
-        const int far = !(seen->low > -INFINITY); /* past the range of doubles */
-        if (far && seen->high > 0.0) return DPTK_UNDECIDED;
+        /* Past the range of doubles no more is known than what it does not exceed. */
+        const int far = !(seen->low > -INFINITY);
         d->item[d->n] = seen->id;
         d->value[d->n] = far ? seen->high : seen->low + 0.5 * (seen->high - seen->low);
-        /* Twice as much as it is off by. */
-        d->error[d->n] = far ? 0x1p960 : (seen->high - seen->low) / d->error_factor;
+        /* Twice as much as it is off by, which makes up for what is rounded here. */
+        d->error[d->n] = far ? INFINITY : (seen->high - seen->low) / d->error_factor;
     }
     return DPTK_OK;
 }
@@ -380,17 +401,15 @@ static int order(draws *d, double floor, size_t *above)
 {
     double origin = floor;
     size_t n = 0;
-    if (floor == -INFINITY) {
-        const double DEPTH = 1024.0; /* from 1 on keys are spread well */
-        double least = d->value[0], most = d->value[0];
-        for (size_t i = 1; i < d->n; i++) {
-            least = d->value[i] < least ? d->value[i] : least;
-            most = d->value[i] > most ? d->value[i] : most;
-        }
-        origin = (least > most - DEPTH ? least : most - DEPTH) - 1.0;
+    if (floor == -INFINITY) { /* values near the k-th are about 0, and keys spread well from 1 on */
+        const double DEPTH = 1024.0;
+        double least = d->value[0];
+        for (size_t i = 1; i < d->n; i++) least = d->value[i] < least ? d->value[i] : least;
+        origin = (least > -DEPTH ? least : -DEPTH) - 1.0;
     }
     for (size_t i = 0; i < d->n; i++) {
         const double gap = d->value[i] - floor;
+        if (d->error[i] == INFINITY && gap < 0.0) continue; /* certainly below, however far */
         if (!(fabs(gap) > coarse_error(d, i)) && !(fabs(gap) > error_of(d, i)))
             return DPTK_UNDECIDED;
         d->key[n] = f64_key(d->value[i] - origin);
@@ -440,7 +459,7 @@ static void forget(draws *d, const dptk_rest *rest, size_t shown)
 
 /* How far a floor that was too high falls at first, and how much further each time. */
 #define FALL (0.25 * UNITS)
-#define FALLS 1.5
+#define FALLS 1.25
 
 static int draw(draws *d, dptk_rng *rng, race *rest, double floor, size_t k, int64_t *item)
 {
@@ -460,11 +479,12 @@ static int draw(draws *d, dptk_rng *rng, race *rest, double floor, size_t k, int
         /* Some more than k, for what bounds are too high and floors off. */
         const double share = (double)(k + k / 5 + 8) / (double)n;
         floor = share > 0.5 ? -INFINITY : floor_at(d, share);
+        if (!(floor < INFINITY)) return DPTK_CHANGED; /* by scores that are not finite any more */
     }
     for (; status == DPTK_OK; fall *= FALLS) {
         const size_t first = d->n;
         const double most = most_below(floor);
-        status = choose(d, floor, before);
+        status = choose(d, floor, before, fall == FALL);
         if (status == DPTK_OK) status = evaluate(d, first, rng);
         if (status == DPTK_OK && rest) status = show(d, rest, most);
         if (status != DPTK_OK) break;
@@ -494,12 +514,15 @@ int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, cons
     int status;
     if (rest) {
         race r = race_of(rest, &d, rng);
-        status = draw(&d, rng, &r, rest->floor * UNITS - BASE, k, item);
+        const double floor = drop_of(&d, score_of(&d, rest->key)) * d.factor + rest->floor * UNITS;
+        status = draw(&d, rng, &r, floor - BASE, k, item);
         forget(&d, rest, r.n_runners);
+        dptk_wipe(&r, sizeof r);
     } else {
         status = draw(&d, rng, NULL, 0.0, k, item);
         forget(&d, NULL, 0);
     }
+    dptk_burn_stack();
     dptk_float_end(state);
     return status;
 }

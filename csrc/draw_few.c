@@ -405,6 +405,7 @@ int dptk_draw_few_rows(dptk_rng *rng, const dptk_column *col, const size_t *k, s
     int status;
     *done = 0;
     status = draw_rows(rng, &s, col, k, rows, scale, error_factor, item, done);
+    dptk_burn_stack();
     dptk_float_end(state);
     return status;
 }

@@ -153,14 +153,17 @@ static inline double drop_real(int64_t bits, int64_t from)
 #define DEEP 0x1p40
 #define VAST 0x1p500
 
+static inline double width_of(const dptk_span *span, int real)
+{
+    return real ? key_double(span->most) - key_double(span->least)
+                : (double)((uint64_t)span->most - (uint64_t)span->least);
+}
+
 /* Whether the scores of a span are finite, and not too far apart. */
 static inline int span_status(const dptk_span *span, int real, double scale)
 {
-    const int64_t least = span->least, most = span->most;
-    double width;
-    if (real && (most >= DPTK_DOUBLE_INF || least <= ~DPTK_DOUBLE_INF)) return DPTK_NAN;
-    width =
-        real ? key_double(most) - key_double(least) : (double)((uint64_t)most - (uint64_t)least);
+    const double width = width_of(span, real);
+    if (real && (span->most >= DPTK_DOUBLE_INF || span->least <= ~DPTK_DOUBLE_INF)) return DPTK_NAN;
     return scale > 1.0 / VAST && scale < VAST && width < VAST && width / scale < DEEP
              ? DPTK_OK
              : DPTK_UNDECIDED;

@@ -212,6 +212,7 @@ int dptk_sweep_block(race *r, size_t block, double floor)
         if (b->start == TAIL) {
             uint64_t item = 0; /* not used unless drawn */
             status = draw_tail(r, &item);
+            if (status != DPTK_OK) return status;
             seen[r->n_runners] =
                 (dptk_runner){b->noise, b->noise_error, r->first_tail + (int64_t)item};
         } else {
@@ -221,7 +222,6 @@ int dptk_sweep_block(race *r, size_t block, double floor)
             bound(r, b, scaled_difference(key, r->base, r->real, r->scale), &seen[r->n_runners]);
             seen[r->n_runners].id = place;
         }
-        if (status != DPTK_OK) return status;
         r->n_runners++;
         if (++b->taken == b->size) break;
         status = advance(r, block, &hidden);

@@ -1331,6 +1331,9 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
                 with nogil:
                     status = dptk_draw(source.rng, &column, &span, NULL, k, scale, factor,
                                        capacity, scratch, <int64_t *>item.buf)
+            if status == DPTK_SCRATCH and capacity == column.n:
+                status = DPTK_CHANGED
+                break
             if status == DPTK_SCRATCH:
                 source.rewind()
                 free(scratch)
@@ -1428,6 +1431,9 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
             with nogil:
                 status = dptk_draw(source.rng, &column, &span, &rest, k, scale, factor,
                                    capacity, scratch, <int64_t *>item.buf)
+            if status == DPTK_SCRATCH and capacity == all.n:
+                status = DPTK_CHANGED
+                break
             if status == DPTK_SCRATCH:
                 source.rewind()
                 capacity = min(all.n, 4 * capacity)

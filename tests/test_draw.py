@@ -167,6 +167,46 @@ def test_values_close_to_each_other_are_in_order(gap, levels):
             assert all(each in (None, right) for each in picks)
 
 
+def exact_noise(lead, word):
+    """Return the noise of the middle of the U that these bits begin."""
+    with mpmath.workdps(40):
+        u = mpmath.mpf((int(lead) << 49 | int(word) >> 16 << 1) + 1) / 2**65
+        return -mpmath.log(-mpmath.log1p(-u))
+
+
+@pytest.mark.parametrize("end", [0, 2**16 - 1])
+def test_noise_near_the_edges_is_known_less(end, levels):
+    """There a U of 52 bits leaves more open: no order is certain that its other bits turn."""
+    cases, rng = [], np.random.default_rng(3)
+    for _ in range(200):
+        top, low = int(rng.integers(1100, 9000)), int(rng.integers(0, 2**12))
+        further = (top << 12 | low) if end == 0 else 2**48 - 1 - (top << 12 | low)
+        other = int(rng.integers(2**46, 2**47))
+        tape = np.array([end | 1 << 30, further << 16, other << 16], np.uint64)
+        gap = float(rng.choice([-1e-9, 1e-9]))
+        noise = exact_noise(end, further << 16), exact_noise(1 << 14, other << 16)
+        cases.append((np.array([0.0, float(noise[0] - noise[1]) + gap]), tape, gap))
+    for _ in levels:
+        for scores, tape, gap in cases:
+            assert kernel(scores, tape, k=2, scale=1.0) in (None, [1, 0] if gap > 0 else [0, 1])
+
+
+def test_rows_with_values_that_doubles_cannot_tell_apart():
+    """Side by side too they are left to the exact replay."""
+    n = 40
+    words_of_rows = words(0, 3 * n).reshape(n, 3)
+    rows = np.zeros((n, 2))
+    for row, tape in zip(rows, words_of_rows, strict=True):
+        leads = leads_of(tape, 2).tolist()
+        row[1] = float(exact_noise(leads[0], tape[1]) - exact_noise(leads[1], tape[2]))
+    picks = dp.noisy_topk(rows, 2, scale=1.0, rng=TapeRng(words_of_rows.ravel())).tolist()
+    right = [
+        reference(row, tape, k=2, scale=1.0) for row, tape in zip(rows, words_of_rows, strict=True)
+    ]
+    assert picks == right
+    assert 0 < sum(pick == [0, 1] for pick in picks) < n
+
+
 def test_forced_replay_gives_the_same_picks(monkeypatch):
     for seed in range(10):
         scores, case = random_case(5 * seed)

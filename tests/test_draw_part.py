@@ -97,6 +97,7 @@ def test_picks_have_the_exact_law(floor):
 SHAPES = {
     "falling": np.arange(200_000) * 7 % 200_003,
     "ties": np.arange(300_000) % 100,
+    "cluster": np.where(np.arange(300_000) % 42_000 == 9, 10**6, np.arange(300_000) % 100),
     "normal": 100.0 * np.random.default_rng(3).normal(size=300_000),
     "float32": np.random.default_rng(4).normal(size=200_000).astype(np.float32)[::-1],
     "uint64": np.random.default_rng(5).zipf(1.3, 150_000).astype(np.uint64) + np.uint64(2**63),
@@ -160,7 +161,7 @@ def test_a_score_far_above_all_others_leaves_them_decided(n, outlier):
     """Values are measured from where the k-th is: so no exact replay of a second is needed."""
     scores = np.random.default_rng(1).integers(0, 1000, size=n)
     scores[n // 3] = outlier
-    for k in (10, n // 100):
+    for k in (10, n // 100, n // 2 if n <= 20_000 else 9):
         for scale in (1.0, 30.0):
             part = _drawn.part_to_draw(scores, k=k, scale=scale) if n > 4096 else None
             picks = kernel(scores, part, words(4, 2 * n), k=k, scale=scale)

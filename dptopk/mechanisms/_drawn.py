@@ -29,7 +29,7 @@ WORTH = 1 << 17  # so many scores are worth the estimate of a part of them
 DRAW, PASS, PART, FIRST, LOOK = 1.2, 0.15, 5.0, 10.0, 50.0
 ESTIMATE = 60_000.0  # and to find out
 BLOCK = 64
-POINTS = 256  # of the largest keys
+POINTS = 1 << 11  # of the largest keys
 IN_ORDER = 1 << 11  # so many are quick to sort
 MOST, MOST_OF_ALL = 1 << 30, 1 << 24  # more scores than that are drawn from by a race
 
@@ -98,7 +98,7 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | None:
             return Part(keys, items, ends.item(1), floor, int((n - m) * math.exp(-floor)))
         if n <= FEW:
             return None
-        cut = Part(keys, items, ends.item(1), 0.0, 0)
+        cut = Part(keys, items, ends.item(1), gap, 0)  # with the k-th for a floor
     with np.errstate(all="ignore"):  # past the range of floats is far enough
         return _cheapest(array, cut, k, scale, real)
 
@@ -198,4 +198,7 @@ def _known(
     mass = np.cumsum((weight * np.exp(x.clip(-600.0, 600.0)))[::-1])[::-1]
     floors = np.log(mass / (k - above))
     floor = float(floors[((floors >= x) | (above >= k)).argmax()])
-    return _Known(keys, x, above, at, floor - math.log(1.25 + 3.0 / math.sqrt(k)))
+    floor -= math.log(1.25 + 3.0 / math.sqrt(k))
+    if cut is not None:  # few more than k noisy scores are ln n scales above the k-th
+        floor = min(floor, float(x[at]) + cut.floor + math.log(n))
+    return _Known(keys, x, above, at, floor)

@@ -28,6 +28,9 @@ __all__ = ["Rest", "draw"]
 
 LEADS = 4  # items that take their first 16 bits from one word
 FEW = 64  # maxima that are ranked
+LARGE = 2048  # scores, of which more are looked at for the floor
+NEAR = 4096.0  # scales
+A_FEW = 8  # of FEW that may be far above the others
 BASE = 143 << 23
 UNITS = float.fromhex("0x1.71547652b82fep+23")  # 2^23 / ln 2
 DEEP = 2.0**40
@@ -53,7 +56,7 @@ def draw(
 
     The words are those of dptk_draw; further bits as the order needs them.
     """
-    n, base = len(scores), near_kth(scores, k) if rest is None else rest.most
+    n, base = len(scores), near_kth(scores, rest, k, scale)
     runner_of = maker_of_runners([Block(base, 0.0, 1, "head")], scale, "gumbel")
     words = [tape.word() for _ in range(-(-n // LEADS))]
     leads = [words[i // LEADS] >> 16 * (i % LEADS) & 0xFFFF for i in range(n)]
@@ -62,7 +65,7 @@ def draw(
     share = (k + k // 5 + 8) / n
     if rest is not None:
         hidden = Hidden(tape, rest, Block(rest.most, 0.0, len(rest.scores) - n, "tail"), runner_of)
-        floor = rest.floor * UNITS - BASE
+        floor = float(rest.most - base) * (UNITS / float(scale)) + rest.floor * UNITS - BASE
     else:
         floor = -math.inf if n <= FEW or share > 0.5 else floor_at(drops, leads, share)
     seen: set[int] = set()
@@ -83,7 +86,7 @@ def draw(
             heapq.heapify(above)
             return [pop_leader(above).item for _ in range(k)]
         floor = floor - fall if fall < DEEP * UNITS else -math.inf
-        fall *= 1.5
+        fall *= 1.25
 
 
 class Hidden:
@@ -111,13 +114,14 @@ class Hidden:
                 self.advance()
 
 
-def near_kth(scores: Sequence[Score], k: int) -> Score:
-    """Return a score that is near the k-th, of some; of few the largest."""
-    n = len(scores)
-    if n <= FEW:
-        return max(scores)
+def near_kth(scores: Sequence[Score], rest: Rest | None, k: int, scale: Scale) -> Score:
+    """Return a score about the k-th, by some of them; the largest of few not far apart."""
+    n, most = len(scores), max(scores)
+    least = min(scores) if rest is None else min(rest.most, *scores)
+    if n < LARGE and float(most - least) / float(scale) < NEAR:
+        return most
     some = sorted((scores[place_of(j, n)] for j in range(FEW)), reverse=True)
-    return some[(FEW - 1) * k // n]
+    return some[A_FEW + (FEW - 1 - A_FEW) * min(k, n) // n]
 
 
 def place_of(j: int, n: int) -> int:
@@ -128,7 +132,7 @@ def place_of(j: int, n: int) -> int:
 def floor_at(drops: Sequence[float], leads: Sequence[int], share: float) -> float:
     """Return a floor above which some more than a share of all bounds lie, from some of them."""
     n = len(drops)
-    times = 1 if n < 2048 else 2
+    times = 1 if n < LARGE else 2
     limit = min(n // (16 * times * FEW), 64)
     many = max(1, min(int(0.69 / share), limit))
     below, total = 1.0, 0.0
