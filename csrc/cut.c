@@ -441,6 +441,35 @@ int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int6
     return status;
 }
 
+/* ---- all above ------------------------------------------------------------ */
+
+size_t dptk_part_room(size_t capacity) { return capacity + DPTK_BLOCK; }
+
+int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
+              size_t *held)
+{
+    const size_t size = dptk_size(col->type);
+    const int packed = col->stride == (ptrdiff_t)size;
+    const size_t most = packed ? col->n : DPTK_CHUNK;
+    dptk_filter_fn *const filter = dptk_filter(col->type, 0);
+    dptk_hits hits = {.keys = keys, .index = index};
+    int64_t buffer[DPTK_CHUNK];
+    for (size_t first = 0; first < col->n && hits.held < capacity; first += most) {
+        const size_t n = col->n - first < most ? col->n - first : most;
+        const dptk_column part = {col->data + (ptrdiff_t)first * col->stride, col->stride, n,
+                                  col->type};
+        const char *data = part.data;
+        if (!packed) {
+            dptk_take(&part, NULL, n, buffer);
+            data = (const char *)buffer;
+        }
+        for (size_t i = 0, read = 1; i < n && read > 0 && hits.held < capacity; i += read)
+            read = filter(data + i * size, n - i, first + i, key + 1, capacity, &hits);
+    }
+    *held = hits.held;
+    return hits.nan ? DPTK_NAN : hits.held < capacity ? DPTK_OK : DPTK_SCRATCH;
+}
+
 /* ---- counts of counts ---------------------------------------------------- */
 
 /* Keys of a chunk: where they stand if they stand packed, else in buffer.

@@ -212,6 +212,21 @@ size_t dptk_cut_scratch(size_t n, size_t m);
 int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
              int64_t *index, int *negative);
 
+/* The items of larger scores than a number has, in order.
+ *
+ *   col       the scores
+ *   key       of the number, below INT64_MAX
+ *   capacity  so many are too many
+ *   keys      out: theirs; room for dptk_part_room(capacity) of them
+ *   index     out: which they are; as much room
+ *   held      out: how many there are
+ *
+ * Returns DPTK_SCRATCH if they are too many; DPTK_NAN if a score that was read is NaN.
+ * Cost: one pass at the speed of memory, if they are few. */
+size_t dptk_part_room(size_t capacity);
+int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
+              size_t *held);
+
 /* Counts of counts: how many elements have each key in [0, span); and unless
  * copy is NULL, the keys in 16 bits, those past them as 32,767.
  *
@@ -438,21 +453,6 @@ typedef struct dptk_span {
  * scores at this scale, some 2^40 scales apart. That depends on the scores and the scale alone.
  * Cost: one pass. */
 int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span);
-
-/* The items of larger scores than a number has, in order.
- *
- *   col       the scores
- *   key       of the number, below INT64_MAX
- *   capacity  so many are too many
- *   keys      out: theirs; room for dptk_part_room(capacity) of them
- *   index     out: which they are; as much room
- *   held      out: how many there are
- *
- * Returns DPTK_SCRATCH if they are too many; DPTK_NAN if a score that was read is NaN.
- * Cost: one pass at the speed of memory, if they are few. */
-size_t dptk_part_room(size_t capacity);
-int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
-              size_t *held);
 
 /* All items, where noise is not drawn of all of them. */
 typedef struct dptk_rest {

@@ -37,22 +37,8 @@ static inline int32_t margin_of(double drop, double floor, uint16_t r)
         for (size_t i = 0; i < n; i++)                                                             \
             margin[i] = margin_of(drop_##kind(score[i], from) * factor, floor, r[i]);              \
     }
-#define RANGE(target, level, kind, key_of)                                                         \
-    target static void range_##kind##_##level(const int64_t *score, size_t n, int64_t *least,      \
-                                              int64_t *most)                                       \
-    {                                                                                              \
-        int64_t low = INT64_MAX, high = INT64_MIN;                                                 \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            const int64_t key = key_of;                                                            \
-            low = key < low ? key : low;                                                           \
-            high = key > high ? key : high;                                                        \
-        }                                                                                          \
-        *least = low;                                                                              \
-        *most = high;                                                                              \
-    }
 #define LOOPS(target, level)                                                                       \
-    RANGE(target, level, whole, score[i])                                                          \
-    RANGE(target, level, real, score[i] ^ (int64_t)((uint64_t)(score[i] >> 63) >> 1))              \
+    SPANS(target, level)                                                                           \
     MARGINS(target, level, narrow)                                                                 \
     MARGINS(target, level, wide)                                                                   \
     MARGINS(target, level, real)                                                                   \
@@ -64,14 +50,14 @@ static inline int32_t margin_of(double drop, double floor, uint16_t r)
     }
 
 typedef struct loops {
-    void (*range[2])(const int64_t *score, size_t n, int64_t *least, int64_t *most);
+    dptk_span (*span[2])(const int64_t *score, size_t n);
     void (*margins[3])(const int64_t *score, const uint16_t *r, size_t n, int64_t from,
                        double factor, double floor, int32_t *margin);
     void (*values)(const uint64_t *word, const double *drop, size_t n, double factor,
                    double *value);
 } loops;
 #define THESE(level)                                                                               \
-    {{range_whole_##level, range_real_##level},                                                    \
+    {{span_whole_##level, span_real_##level},                                                      \
      {margins_narrow_##level, margins_wide_##level, margins_real_##level},                         \
      values_##level}
 
@@ -99,16 +85,14 @@ enum { CHUNK = DPTK_CHUNK / 2 }; /* items at a time: all that is known of them s
 static int prepare(const dptk_column *col, double scale, dptk_span *span)
 {
     const loops *const run = &by_level[dptk_simd_get()];
-    int64_t buffer[CHUNK], least, most;
+    int64_t buffer[CHUNK];
     const int real = col->type >= DPTK_F32;
-    span->least = INT64_MAX;
-    span->most = INT64_MIN;
+    *span = (dptk_span){INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < col->n; i += CHUNK) {
         const size_t n = col->n - i < CHUNK ? col->n - i : CHUNK;
-        const int64_t *const score = scores_of(col, i, n, buffer);
-        run->range[real](score, n, &least, &most);
-        span->least = least < span->least ? least : span->least;
-        span->most = most > span->most ? most : span->most;
+        const dptk_span part = run->span[real](scores_of(col, i, n, buffer), n);
+        span->least = part.least < span->least ? part.least : span->least;
+        span->most = part.most > span->most ? part.most : span->most;
     }
     return span_status(span, real, scale);
 }
@@ -119,33 +103,6 @@ int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
     const int status = prepare(col, scale, span);
     dptk_float_end(state);
     return status;
-}
-
-size_t dptk_part_room(size_t capacity) { return capacity + DPTK_BLOCK; }
-
-int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
-              size_t *held)
-{
-    const size_t size = dptk_size(col->type);
-    const int packed = col->stride == (ptrdiff_t)size;
-    const size_t most = packed ? col->n : CHUNK;
-    dptk_filter_fn *const filter = dptk_filter(col->type, 0);
-    dptk_hits hits = {.keys = keys, .index = index};
-    int64_t buffer[CHUNK];
-    for (size_t first = 0; first < col->n && hits.held < capacity; first += most) {
-        const size_t n = col->n - first < most ? col->n - first : most;
-        const dptk_column part = {col->data + (ptrdiff_t)first * col->stride, col->stride, n,
-                                  col->type};
-        const char *data = part.data;
-        if (!packed) {
-            dptk_take(&part, NULL, n, buffer);
-            data = (const char *)buffer;
-        }
-        for (size_t i = 0, read = 1; i < n && read > 0 && hits.held < capacity; i += read)
-            read = filter(data + i * size, n - i, first + i, key + 1, capacity, &hits);
-    }
-    *held = hits.held;
-    return hits.nan ? DPTK_NAN : hits.held < capacity ? DPTK_OK : DPTK_SCRATCH;
 }
 
 /* ---- the candidates --------------------------------------------------------- */

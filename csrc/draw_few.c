@@ -60,20 +60,8 @@ typedef struct row {
     {                                                                                              \
         for (size_t i = 0; i < n; i++) drop[i] = drop_##kind(score[i], most);                      \
     }
-#define SPAN(target, level, kind, key_of)                                                          \
-    target static dptk_span span_##kind##_##level(const int64_t *score, size_t n)                  \
-    {                                                                                              \
-        dptk_span span = {INT64_MAX, INT64_MIN};                                                   \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            const int64_t key = key_of;                                                            \
-            span.least = key < span.least ? key : span.least;                                      \
-            span.most = key > span.most ? key : span.most;                                         \
-        }                                                                                          \
-        return span;                                                                               \
-    }
 #define LOOPS(target, level)                                                                       \
-    SPAN(target, level, whole, score[i])                                                           \
-    SPAN(target, level, real, score[i] ^ (int64_t)((uint64_t)(score[i] >> 63) >> 1))               \
+    SPANS(target, level)                                                                           \
     DROPS(target, level, narrow)                                                                   \
     DROPS(target, level, wide)                                                                     \
     DROPS(target, level, real)                                                                     \
@@ -371,8 +359,7 @@ static int draw_rows(dptk_rng *rng, side *s, const dptk_column *col, const size_
         const size_t n = col[at].n, own = n < depth ? n : depth;
         for (size_t j = 0, to = first[at]; j < own; j++, to++) {
             const size_t i = (size_t)(s->top[j][at] & INDEX);
-            x->word[to] = (uint64_t)lead_of(s->word[at], i) << 48
-                        | s->word[at][leads(n) + i] >> 16;
+            x->word[to] = (uint64_t)lead_of(s->word[at], i) << 48 | s->word[at][leads(n) + i] >> 16;
             x->drop[to] = s->drop[at][i];
         }
         first[at + 1] = first[at] + own;

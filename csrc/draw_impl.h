@@ -148,6 +148,22 @@ static inline double drop_real(int64_t bits, int64_t from)
     return from_bits((uint64_t)bits) - from_bits((uint64_t)from);
 }
 
+/* The least and the largest key of some scores: functions for a target, of integers and reals. */
+#define SPAN(target, level, kind, key_of)                                                          \
+    target static dptk_span span_##kind##_##level(const int64_t *score, size_t n)                  \
+    {                                                                                              \
+        dptk_span span = {INT64_MAX, INT64_MIN};                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const int64_t key = key_of;                                                            \
+            span.least = key < span.least ? key : span.least;                                      \
+            span.most = key > span.most ? key : span.most;                                         \
+        }                                                                                          \
+        return span;                                                                               \
+    }
+#define SPANS(target, level)                                                                       \
+    SPAN(target, level, whole, score[i])                                                           \
+    SPAN(target, level, real, score[i] ^ (int64_t)((uint64_t)(score[i] >> 63) >> 1))
+
 /* More scales than these from the first score to the last, or differences past these powers of
  * two: the errors could be too wide, or the numbers past the range of doubles. */
 #define DEEP 0x1p40

@@ -72,6 +72,9 @@ cdef extern from "dptk.h" nogil:
     int DPTK_LEAST, DPTK_UNSORTED, DPTK_NAN_LAST
     int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch,
                  int64_t *keys, int64_t *index, int *negative)
+    size_t dptk_part_room(size_t capacity)
+    int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys,
+                  int64_t *index, size_t *held)
     size_t dptk_count_keys_scratch(size_t span)
     int dptk_count_keys(const dptk_column *col, size_t span, int64_t *scratch, int64_t *table,
                         int16_t *copy)
@@ -138,9 +141,6 @@ cdef extern from "dptk.h" nogil:
     ctypedef struct dptk_span:
         pass
     int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
-    size_t dptk_part_room(size_t capacity)
-    int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys,
-                  int64_t *index, size_t *held)
     ctypedef struct dptk_rest:
         const dptk_column *all
         const int64_t *index

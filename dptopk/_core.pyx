@@ -523,6 +523,28 @@ def cut(counts, size_t m, bint in_order=True):
         PyBuffer_Release(&view)
 
 
+def part(scores, int64_t key, size_t most):
+    """(keys, items) of the scores with larger keys; None if they are `most` or more."""
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef int64_t[::1] keys, items
+    cdef size_t held
+    cdef int status
+    column_of(scores, &view, &column)
+    try:
+        keys_array = np.empty(dptk_part_room(most), dtype=np.int64)
+        items_array = np.empty(dptk_part_room(most), dtype=np.int64)
+        keys, items = keys_array, items_array
+        with nogil:
+            status = dptk_part(&column, key, most, &keys[0], &items[0], &held)
+    finally:
+        PyBuffer_Release(&view)
+    if status == DPTK_SCRATCH:
+        return None
+    raise_unsound(status)
+    return keys_array[:held], items_array[:held]
+
+
 def cut_rows(values, const int64_t[::1] m, const int64_t[::1] offset=None):
     """(keys, index) of the m[i] largest of every row i, one row after the other: dptk_cut.
 
@@ -1348,28 +1370,6 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
         PyBuffer_Release(&item)
     raise_unsound(status)
     return None if status == DPTK_UNDECIDED else items
-
-
-def part(scores, int64_t key, size_t most):
-    """(keys, items) of the scores whose key is larger than that; None if they are `most` or more."""
-    cdef Py_buffer view
-    cdef dptk_column column
-    cdef int64_t[::1] keys, items
-    cdef size_t held
-    cdef int status
-    column_of(scores, &view, &column)
-    try:
-        keys_array = np.empty(dptk_part_room(most), dtype=np.int64)
-        items_array = np.empty(dptk_part_room(most), dtype=np.int64)
-        keys, items = keys_array, items_array
-        with nogil:
-            status = dptk_part(&column, key, most, &keys[0], &items[0], &held)
-    finally:
-        PyBuffer_Release(&view)
-    if status == DPTK_SCRATCH:
-        return None
-    raise_unsound(status)
-    return keys_array[:held], items_array[:held]
 
 
 def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] index, bint real,

@@ -62,6 +62,7 @@ static void part(const dptk_column *col, uint64_t seed, size_t k, double scale, 
     int decided = 0;
     dptk_span span;
     CHECK(dptk_keys(col, little % n, 1, &rest.key) == DPTK_OK);
+    rest.key -= rest.key == INT64_MAX;
     CHECK(dptk_part(col, rest.key, n + 1, keys, index, &held) == DPTK_OK);
     dptk_column some = {(const char *)keys, 8, held + 1, DPTK_I64};
     keys[held] = rest.key;
