@@ -97,7 +97,7 @@ def test_another_logarithm_does_not(output_of):
     wrong = differences(output_of("gcc"), output_of("gcc", "-Wno-cpp", "-Dlog=log2"), CASES // 5)
     assert kinds(wrong) == {
         "race", "rows", "afresh", "sweep", "discrete", "joint", "canonical", "paths", "sparse",
-        "noise",
+        "noise", "drawn",
     }  # fmt: skip
 
 
