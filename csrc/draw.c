@@ -136,17 +136,19 @@ static size_t place_of(size_t j, size_t n)
     return (size_t)((j * UINT64_C(0x9E3779B9) & UINT32_MAX) * n >> 32);
 }
 
-/* A score near the k-th, or somewhat below: values near it are known best, however large a few
- * are. Of few that are not far apart it is the largest. */
+/* A score near the k-th: values near it are known best, however large the largest is. A few of
+ * not so many scores may be sampled though they are far above. Of few scores that are not far
+ * apart it is the largest. */
 static int64_t near_kth(const dptk_column *col, const dptk_span *span, size_t k, double scale)
 {
-    enum { A_FEW = 8 };
+    enum { MANY = 1 << 14, A_FEW = 2 };
     const double NEAR = 4096.0;
-    const size_t share = (DPTK_FEW - 1 - A_FEW) * (k < col->n ? k : col->n) / col->n;
+    const size_t above = col->n < MANY ? A_FEW : 0;
+    const size_t share = (DPTK_FEW - 1 - above) * (k < col->n ? k : col->n) / col->n;
     int64_t key[DPTK_FEW];
     if (col->n < LARGE && width_of(span, col->type >= DPTK_F32) / scale < NEAR) return span->most;
     for (size_t j = 0; j < DPTK_FEW; j++) key[j] = score_key(col, place_of(j, col->n));
-    return dptk_select_few(key, DPTK_FEW, 1 + A_FEW + share);
+    return dptk_select_few(key, DPTK_FEW, 1 + above + share);
 }
 
 static draws none(const dptk_column *col, const dptk_span *span, const dptk_rest *rest, size_t k,

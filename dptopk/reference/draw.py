@@ -30,7 +30,7 @@ LEADS = 4  # items that take their first 16 bits from one word
 FEW = 64  # maxima that are ranked
 LARGE = 2048  # scores, of which more are looked at for the floor
 NEAR = 4096.0  # scales
-A_FEW = 8  # of FEW that may be far above the others
+MANY, A_FEW = 1 << 14, 2  # of fewer scores some of FEW may be far above the others
 BASE = 143 << 23
 UNITS = float.fromhex("0x1.71547652b82fep+23")  # 2^23 / ln 2
 DEEP = 2.0**40
@@ -121,7 +121,8 @@ def near_kth(scores: Sequence[Score], rest: Rest | None, k: int, scale: Scale) -
     if n < LARGE and float(most - least) / float(scale) < NEAR:
         return most
     some = sorted((scores[place_of(j, n)] for j in range(FEW)), reverse=True)
-    return some[A_FEW + (FEW - 1 - A_FEW) * min(k, n) // n]
+    above = A_FEW if n < MANY else 0
+    return some[above + (FEW - 1 - above) * min(k, n) // n]
 
 
 def place_of(j: int, n: int) -> int:
