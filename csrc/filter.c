@@ -163,19 +163,6 @@ DPTK_TYPES(VECTORS)
         in = ~lanes(out, LANE);                                                                    \
     } while (0)
 
-/* The scores of the block at `at` that have a bit in `mine`. */
-#define ONE_BLOCK(name, type, bits, less, side, at, mine)                                          \
-    do {                                                                                           \
-        uint64_t in;                                                                               \
-        SIFT(name, less, side, at, in);                                                            \
-        const size_t end = mark(in & (mine), (int64_t)(first + (at)), index, held);                \
-        GATHER(name, type, bits, end);                                                             \
-    } while (0)
-
-/* First which groups of blocks have any, then which scores of these, then their places, and then
- * their keys: without branches that would often miss, and without stores whose place is not known
- * early, which would hold up loads. The first block and the last may have scores of
- * their neighbours, so that those between stand on cache lines and no score is left over. */
 #define VECTOR(name, type, bits, signs_too, less, side)                                            \
     BEGIN(DPTK_FIRST_LEVEL, vectors, name, type, bits, signs_too, side)                            \
     enum { LANE = sizeof(type), PARTS = BITS * LANE / sizeof(wide) };                              \
@@ -202,26 +189,9 @@ DPTK_TYPES(VECTORS)
             }                                                                                      \
             noted |= (uint64_t)!all_ones((wide)all) << group;                                      \
         }                                                                                          \
-        for (; noted; noted &= noted - 1) {                                                        \
-            const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
-            for (size_t at = group; at < group + GROUP; at += BITS) {                              \
-                SIFT(name, less, side, at, in[sifted]);                                            \
-                where[sifted] = (uint32_t)(at - i);                                                \
-                sifted += BLOCKS == 1 || in[sifted] != 0;                                          \
-            }                                                                                      \
-        }                                                                                          \
-        for (; block < sifted && marked < enough; block++)                                         \
-            marked = mark(in[block], (int64_t)(first + i + where[block]), index, marked);          \
-        if (block < sifted) end = i + where[block];                                                \
-        GATHER(name, type, bits, marked);                                                          \
-        i = end;                                                                                   \
+        TAKE_NOTED(name, type, bits, less, side);                                                  \
     }                                                                                              \
-    for (; n - i >= BITS && held < enough; i += BITS)                                              \
-        ONE_BLOCK(name, type, bits, less, side, i, UINT64_MAX);                                    \
-    if (i < n && n >= BITS && held < enough) {                                                     \
-        ONE_BLOCK(name, type, bits, less, side, n - BITS, UINT64_MAX << (BITS - (n - i)));         \
-        i = n;                                                                                     \
-    }                                                                                              \
+    LAST_BLOCKS(name, type, bits, less, side)                                                      \
     for (size_t j = 0; j < sizeof(wide) / LANE; j++) signs = (bits)(signs | sign[j]);              \
     END(name, type, bits, BITS)
 

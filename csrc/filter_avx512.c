@@ -50,34 +50,24 @@ DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index
     return held;
 }
 
-#define OUTSIDE_largest(name, all, x, limit) name##_LESS(all, x, limit)
-#define OUTSIDE_least(name, all, x, limit) name##_LESS(all, limit, x)
+#define OUTSIDE_largest(less, all, x, limit) less##_LESS(all, x, limit)
+#define OUTSIDE_least(less, all, x, limit) less##_LESS(all, limit, x)
 #define OUTSIDE_watched OUTSIDE_largest
 
 /* Which of the block at `at` get in: the masks of its vectors, side by side. */
-#define SIFT(name, side, at, word)                                                                 \
+#define SIFT(name, less, side, at, word)                                                           \
     do {                                                                                           \
         const name##_memory *const from = (const void *)(data + (at) * LANE);                      \
         name##_mask outside[LANE];                                                                 \
         for (size_t v = 0; v < LANE; v++) {                                                        \
             const name##_vector x = from[v];                                                       \
-            outside[v] = OUTSIDE_##side(name, (name##_mask)UINT64_MAX, x, limit);                  \
+            outside[v] = OUTSIDE_##side(less, (name##_mask)UINT64_MAX, x, limit);                  \
             if (has_sign) sign |= (name##_lanes)x;                                                 \
         }                                                                                          \
         memcpy(&(word), outside, sizeof outside);                                                  \
         (word) = ~(word);                                                                          \
     } while (0)
 
-/* The scores of the block at `at` that have a bit in `mine`. */
-#define ONE_BLOCK(name, type, bits, side, at, mine)                                                \
-    do {                                                                                           \
-        uint64_t word;                                                                             \
-        SIFT(name, side, at, word);                                                                \
-        const size_t end = mark(word & (mine), (int64_t)(first + (at)), index, held);              \
-        GATHER(name, type, bits, end);                                                             \
-    } while (0)
-
-/* The steps of the form in filter.c. */
 #define FILTER(name, type, bits, signs_too, side)                                                  \
     BEGIN(DPTK_AVX512, avx512, name, type, bits, signs_too, side)                                  \
     enum { LANE = sizeof(type), BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS };               \
@@ -86,7 +76,7 @@ DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index
     name##_lanes sign = {0};                                                                       \
     const size_t ahead = -(uintptr_t)data % WIDTH / LANE;                                          \
     if (ahead > 0 && n > NOTED * GROUP) {                                                          \
-        ONE_BLOCK(name, type, bits, side, 0, (UINT64_C(1) << ahead) - 1);                          \
+        ONE_BLOCK(name, type, bits, name, side, 0, (UINT64_C(1) << ahead) - 1);                    \
         i = ahead;                                                                                 \
     }                                                                                              \
     while (n - i >= GROUP && held < enough) {                                                      \
@@ -104,26 +94,9 @@ DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index
             }                                                                                      \
             noted |= (uint64_t)(all != (name##_mask)UINT64_MAX) << group;                          \
         }                                                                                          \
-        for (; noted; noted &= noted - 1) {                                                        \
-            const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
-            for (size_t at = group; at < group + GROUP; at += BITS) {                              \
-                SIFT(name, side, at, in[sifted]);                                                  \
-                where[sifted] = (uint32_t)(at - i);                                                \
-                sifted += BLOCKS == 1 || in[sifted] != 0;                                          \
-            }                                                                                      \
-        }                                                                                          \
-        for (; block < sifted && marked < enough; block++)                                         \
-            marked = mark(in[block], (int64_t)(first + i + where[block]), index, marked);          \
-        if (block < sifted) end = i + where[block];                                                \
-        GATHER(name, type, bits, marked);                                                          \
-        i = end;                                                                                   \
+        TAKE_NOTED(name, type, bits, name, side);                                                  \
     }                                                                                              \
-    for (; n - i >= BITS && held < enough; i += BITS)                                              \
-        ONE_BLOCK(name, type, bits, side, i, UINT64_MAX);                                          \
-    if (i < n && n >= BITS && held < enough) {                                                     \
-        ONE_BLOCK(name, type, bits, side, n - BITS, UINT64_MAX << (BITS - (n - i)));               \
-        i = n;                                                                                     \
-    }                                                                                              \
+    LAST_BLOCKS(name, type, bits, name, side)                                                      \
     for (size_t j = 0; j < WIDTH / LANE; j++) signs = (bits)(signs | sign[j]);                     \
     END(name, type, bits, BITS)
 

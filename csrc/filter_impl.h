@@ -149,4 +149,49 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
         if (!name##_exact || has_sign) fits &= -(int64_t)((key >= bound) & !name##_nan(one));      \
     } while (0)
 
+/* ---- by blocks ------------------------------------------------------------ */
+
+/* A form by blocks of BITS scores has a SIFT(name, less, side, at, word), which says by bits which
+ * of the block at `at` get in, and a mark(), which writes where they are. First it notes which
+ * groups of blocks have any, then which scores of these, then their places, and then their keys:
+ * without branches that would often miss, and without stores whose place is not known early, which
+ * would hold up loads. The first block and the last may have scores of their neighbours, so that
+ * those between stand on cache lines and no score is left over. */
+
+/* The scores of the block at `at` that have a bit in `mine`. */
+#define ONE_BLOCK(name, type, bits, less, side, at, mine)                                          \
+    do {                                                                                           \
+        uint64_t word;                                                                             \
+        SIFT(name, less, side, at, word);                                                          \
+        const size_t end = mark(word & (mine), (int64_t)(first + (at)), index, held);              \
+        GATHER(name, type, bits, end);                                                             \
+    } while (0)
+
+/* Those of the groups that have a bit in `noted`, of the scores [i, end). */
+#define TAKE_NOTED(name, type, bits, less, side)                                                   \
+    do {                                                                                           \
+        for (; noted; noted &= noted - 1) {                                                        \
+            const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
+            for (size_t at = group; at < group + GROUP; at += BITS) {                              \
+                SIFT(name, less, side, at, in[sifted]);                                            \
+                where[sifted] = (uint32_t)(at - i);                                                \
+                sifted += BLOCKS == 1 || in[sifted] != 0;                                          \
+            }                                                                                      \
+        }                                                                                          \
+        for (; block < sifted && marked < enough; block++)                                         \
+            marked = mark(in[block], (int64_t)(first + i + where[block]), index, marked);          \
+        if (block < sifted) end = i + where[block];                                                \
+        GATHER(name, type, bits, marked);                                                          \
+        i = end;                                                                                   \
+    } while (0)
+
+/* Behind whole groups. */
+#define LAST_BLOCKS(name, type, bits, less, side)                                                  \
+    for (; n - i >= BITS && held < enough; i += BITS)                                              \
+        ONE_BLOCK(name, type, bits, less, side, i, UINT64_MAX);                                    \
+    if (i < n && n >= BITS && held < enough) {                                                     \
+        ONE_BLOCK(name, type, bits, less, side, n - BITS, UINT64_MAX << (BITS - (n - i)));         \
+        i = n;                                                                                     \
+    }
+
 #endif
