@@ -342,6 +342,20 @@ static int read_packed(cut *c, const char *data, size_t n, size_t size, size_t f
     return 1;
 }
 
+/* Scores from `first` on as a filter reads them, and how many: all that are left where they stand,
+ * if they are packed; else those of a chunk, in the buffer. */
+static const char *packed_from(const dptk_column *col, size_t first, int64_t *buffer, size_t *count)
+{
+    const char *const at = col->data + (ptrdiff_t)first * col->stride;
+    const size_t left = col->n - first;
+
+    *count = left;
+    if (col->stride == (ptrdiff_t)dptk_size(col->type)) return at;
+    if (left > DPTK_CHUNK) *count = DPTK_CHUNK;
+    dptk_take(&(dptk_column){at, col->stride, *count, col->type}, NULL, *count, buffer);
+    return (const char *)buffer;
+}
+
 static void read_column(cut *c, const dptk_column *col)
 {
     const size_t size = dptk_size(col->type);
@@ -349,16 +363,9 @@ static void read_column(cut *c, const dptk_column *col)
     int64_t buffer[DPTK_CHUNK];
 
     c->hits.held = 0;
-    if (col->stride == (ptrdiff_t)size) {
-        read_packed(c, col->data, col->n, size, 0, filter);
-        return;
-    }
-    for (size_t first = 0; first < col->n; first += DPTK_CHUNK) {
-        const size_t left = col->n - first, count = left < DPTK_CHUNK ? left : DPTK_CHUNK;
-        const dptk_column part = {col->data + (ptrdiff_t)first * col->stride, col->stride, count,
-                                  col->type};
-        dptk_take(&part, NULL, count, buffer);
-        if (!read_packed(c, (const char *)buffer, count, size, first, filter)) return;
+    for (size_t first = 0, count; first < col->n; first += count) {
+        const char *const data = packed_from(col, first, buffer, &count);
+        if (!read_packed(c, data, count, size, first, filter)) return;
     }
 }
 
@@ -449,22 +456,14 @@ int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *key
               size_t *held)
 {
     const size_t size = dptk_size(col->type);
-    const int packed = col->stride == (ptrdiff_t)size;
-    const size_t most = packed ? col->n : DPTK_CHUNK;
-    dptk_filter_fn *const filter = dptk_filter(col->type, 0);
+    dptk_filter_fn *const filter = dptk_filter(col->type, DPTK_OF_LARGEST);
     dptk_hits hits = {.keys = keys, .index = index};
     int64_t buffer[DPTK_CHUNK];
-    for (size_t first = 0; first < col->n && hits.held < capacity; first += most) {
-        const size_t n = col->n - first < most ? col->n - first : most;
-        const dptk_column part = {col->data + (ptrdiff_t)first * col->stride, col->stride, n,
-                                  col->type};
-        const char *data = part.data;
-        if (!packed) {
-            dptk_take(&part, NULL, n, buffer);
-            data = (const char *)buffer;
-        }
-        for (size_t i = 0, read = 1; i < n && read > 0 && hits.held < capacity; i += read)
-            read = filter(data + i * size, n - i, first + i, key + 1, capacity, &hits);
+
+    for (size_t first = 0, count; first < col->n && hits.held < capacity; first += count) {
+        const char *const data = packed_from(col, first, buffer, &count);
+        for (size_t i = 0, read = 1; i < count && read > 0 && hits.held < capacity; i += read)
+            read = filter(data + i * size, count - i, first + i, key + 1, capacity, &hits);
     }
     *held = hits.held;
     return hits.nan ? DPTK_NAN : hits.held < capacity ? DPTK_OK : DPTK_SCRATCH;
