@@ -89,7 +89,8 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | None:
     many, cut = MANY * k >= n, None
     if n > MOST or m == n or (many and n < WORTH):
         return None
-    if not many or _fall(_sample(array, SAMPLE)[SAMPLE * k // n :], k, n, scale, real):
+    sample = _sample(array, SAMPLE) if many else None
+    if sample is None or _fall(sample[SAMPLE * k // n :], k, n, scale, real):
         keys, items, _ = _core.cut(array, m, m <= IN_ORDER)
         ends = keys[[k - 1, -1]] if m <= IN_ORDER else np.partition(keys, (0, m - k))[[m - k, 0]]
         gap, least = _gap(ends, scale, real), enough(n, m)
@@ -100,7 +101,7 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | None:
             return None
         cut = Part(keys, items, ends.item(1), gap, 0)  # with the k-th for a floor
     with np.errstate(all="ignore"):  # past the range of floats is far enough
-        return _cheapest(array, cut, k, scale, real)
+        return _cheapest(array, cut, sample, k, scale, real)
 
 
 def _sample(array: np.ndarray, size: int) -> np.ndarray:
@@ -122,35 +123,42 @@ def _gap(keys: np.ndarray, scale: float, real: bool) -> float:
     return float(high - low) / scale
 
 
-def _cheapest(array: np.ndarray, cut: Part | None, k: int, scale: float, real: bool) -> Part | None:
+def _cheapest(
+    array: np.ndarray,
+    cut: Part | None,
+    sample: np.ndarray | None,
+    k: int,
+    scale: float,
+    real: bool,
+) -> Part | None:
     """Return the part that seems the cheapest: what was cut, another, or all."""
-    n, m, as_cut = array.size, 0, math.inf
+    n, kept, looks_past = array.size, None, math.inf
     if cut is not None:
-        m = cut.keys.size
-        for size in (SAMPLE // 16, SAMPLE):
-            known = _known(array, cut, size, k, scale, real)
+        # A small sample may be enough to see that looks past what was cut cost little.
+        for size in (SAMPLE // 16, SAMPLE)[: 1 if n < WORTH else 2]:
+            known = _known(_sample(array, size), cut, n, k, scale, real)
             gap = known.floor - float(known.x[known.cut])
-            as_cut = LOOK * (n - m) * math.exp(-max(gap, 0.0))
-            if as_cut < ESTIMATE + PASS * n or n < WORTH:
-                break
-        if gap > 0.0 and as_cut < min(DRAW * n, ESTIMATE + PASS * n):
-            return cut._replace(floor=gap, looks=int(as_cut / LOOK))
+            looks_past = LOOK * (n - cut.keys.size) * math.exp(-gap) if gap > 0.0 else math.inf
+            if gap > 0.0:
+                kept = cut._replace(floor=gap, looks=int(looks_past / LOOK))
+            if looks_past < min(DRAW * n, ESTIMATE + PASS * n):
+                return kept
         if n < WORTH:
             return None
     else:
-        known = _known(array, None, SAMPLE, k, scale, real)
+        assert sample is not None
+        known = _known(sample, None, n, k, scale, real)
     # All that are larger than one of the known scores are the part.
     gaps, above = known.floor - known.x, known.above
     looks = (n - above) * np.exp(np.minimum(-gaps, 0.0))
     blocks = n / BLOCK * -np.expm1(-BLOCK / n * above)
     costs = PASS * n + PART * above + FIRST * blocks + LOOK * looks
     costs[1:][known.keys[1:] == known.keys[:-1]] = math.inf
-    costs[above < max(m, 1)] = math.inf
+    costs[above < (1 if cut is None else cut.keys.size)] = math.inf
     at = int(costs.argmin())
     gap, most, cost = float(gaps[at]), known.keys.item(at), float(costs[at])
-    if as_cut < min(cost, DRAW * n) and cut is not None:
-        gap = -math.log(as_cut / LOOK / (n - m))
-        return cut._replace(floor=gap, looks=int(as_cut / LOOK)) if gap > 0.0 else None
+    if looks_past < min(cost, DRAW * n):
+        return kept
     if not (cost < DRAW * n and 0.0 < gap < 600.0):
         return None
     found = _core.part(array, most, int(1.5 * above[at]) + 4096)
@@ -177,11 +185,10 @@ class _Known(NamedTuple):
 
 
 def _known(
-    array: np.ndarray, cut: Part | None, size: int, k: int, scale: float, real: bool
+    sample: np.ndarray, cut: Part | None, n: int, k: int, scale: float, real: bool
 ) -> _Known:
-    """Estimate the floor by a sample of such a size, and by the largest scores where cut."""
-    n, m, every = array.size, 0, 1
-    keys = sample = _sample(array, size)
+    """Estimate the floor by a sample, and by the largest scores where they were cut."""
+    m, every, keys = 0, 1, sample
     if cut is not None:
         m = cut.keys.size
         every = 1 + m // POINTS
