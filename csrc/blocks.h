@@ -1,5 +1,5 @@
-/* blocks.h - private to blocks.c, draw.c, race.c and sweep.c: blocks of items of nearly equal scores,
- * and the order statistics of their noise.
+/* blocks.h - private to blocks.c, draw.c, race.c and sweep.c: blocks of items of nearly equal
+ * scores, and the order statistics of their noise.
  *
  * The noises of n items need not be drawn one by one: their order statistics come in
  * descending order from one race of exponentials, and which item holds the next one is

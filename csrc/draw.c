@@ -231,7 +231,7 @@ static double floor_at(const draws *d, double share)
 static int choose(draws *d, double floor, double before, int first_time)
 {
     const loops *const run = &by_level[dptk_simd_get()];
-    dptk_filter_fn *const filter = dptk_filter(DPTK_I32, 0);
+    dptk_filter_fn *const filter = dptk_filter(DPTK_I32, DPTK_OF_LARGEST);
     const size_t most = d->col->n < CHUNK ? d->col->n : CHUNK;
     int64_t buffer[CHUNK];
     uint16_t r[CHUNK];
@@ -269,11 +269,9 @@ static int choose(draws *d, double floor, double before, int first_time)
 /* Give those from `first` on the further bits of their U, and a value. */
 static int evaluate(draws *d, size_t first, dptk_rng *rng)
 {
+    const int status = words_at_hand(rng, d->n - first);
     double error;
-    while ((size_t)(rng->end - rng->next) < d->n - first) {
-        const int status = rng->refill(rng);
-        if (status != DPTK_OK) return status;
-    }
+    if (status != DPTK_OK) return status;
     for (size_t i = first; i < d->n; i++) {
         uint64_t distance;
         d->further[i] |= *rng->next++ >> 16;
@@ -422,16 +420,13 @@ static void forget(draws *d, const dptk_rest *rest, size_t shown)
 
 static int draw(draws *d, dptk_rng *rng, race *rest, double floor, size_t k, int64_t *item)
 {
-    const size_t n = d->col->n, words = (n + LEADS - 1) / LEADS;
+    const size_t n = d->col->n;
     double before = INFINITY, fall = FALL;
     size_t found = 0;
-    int status = DPTK_OK;
-    while ((size_t)(rng->end - rng->next) < words) {
-        status = rng->refill(rng);
-        if (status != DPTK_OK) return status;
-    }
+    int status = words_at_hand(rng, leads(n));
+    if (status != DPTK_OK) return status;
     d->word = rng->next;
-    rng->next += words;
+    rng->next += leads(n);
     if (rest) {
         status = dptk_add_tail(rest);
     } else {

@@ -187,17 +187,14 @@ static int prepare(const loops *run, const dptk_column *col, double scale, row *
     return span_status(&span, real, scale);
 }
 
-static size_t leads(size_t n) { return (n + LEADS - 1) / LEADS; }
-
 /* The words of n items. */
 static int words_for(dptk_rng *rng, size_t n, const uint64_t **word)
 {
-    while ((size_t)(rng->end - rng->next) < leads(n) + n) {
-        const int status = rng->refill(rng);
-        if (status != DPTK_OK) return status;
-    }
+    const size_t words = leads(n) + n;
+    const int status = words_at_hand(rng, words);
+    if (status != DPTK_OK) return status;
     *word = rng->next;
-    rng->next += leads(n) + n;
+    rng->next += words;
     return DPTK_OK;
 }
 

@@ -93,6 +93,9 @@ static inline double value_error(double value, uint64_t distance)
 
 enum { LEADS = 4 }; /* items whose first bits a word has */
 
+/* How many words have those of n items. */
+static inline size_t leads(size_t n) { return (n + LEADS - 1) / LEADS; }
+
 /* From the lowest bits of the first word up. */
 static inline uint16_t lead_of(const uint64_t *word, size_t i)
 {
@@ -115,7 +118,7 @@ static inline void leads_of(const uint64_t *word, size_t first, size_t n, uint16
 
 /* Of a U in [r, r + 1) 2^-16, noise <= -ln U <= -ln (r 2^-16). ln is bounded from below by the
  * chords of log2, which the bits of a float are: log2 r >= steps(r) 2^-23 - 127. So in units of
- * ln 2 2^-23 a noise is at most BASE - steps(r), if r > 0. An item with r = 0 may have any noise. */
+ * ln 2 2^-23 a noise is at most BASE - steps(r), if r > 0. An item with r = 0 may have any. */
 enum { BASE = 143 << 23 };          /* 127 + 16 */
 #define UNITS 0x1.71547652b82fep+23 /* in 1: 2^23 / ln 2 */
 

@@ -1,4 +1,5 @@
-/* score.h - private to keys.c, filter.c, race.c and draw_impl.h: types of scores, and their keys. */
+/* score.h - private to keys.c, race.c, draw_impl.h and filter_impl.h: types of scores, and their
+ * keys. */
 #ifndef DPTK_SCORE_H
 #define DPTK_SCORE_H
 

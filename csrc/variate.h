@@ -40,6 +40,16 @@ static inline int next_word(dptk_rng *rng, uint64_t *word)
     return DPTK_OK;
 }
 
+/* See to it that the next n words are in memory. */
+static inline int words_at_hand(dptk_rng *rng, size_t n)
+{
+    while ((size_t)(rng->end - rng->next) < n) {
+        const int status = rng->refill(rng);
+        if (status != DPTK_OK) return status;
+    }
+    return DPTK_OK;
+}
+
 /* Uniform on [0, n): the words past the last multiple of n are rejected. */
 static inline int next_below(dptk_rng *rng, uint64_t n, uint64_t *value)
 {

@@ -1353,7 +1353,7 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
                 with nogil:
                     status = dptk_draw(source.rng, &column, &span, NULL, k, scale, factor,
                                        capacity, scratch, <int64_t *>item.buf)
-            if status == DPTK_SCRATCH and capacity == column.n:
+            if status == DPTK_SCRATCH and capacity == column.n:  # which is always enough
                 status = DPTK_CHANGED
                 break
             if status == DPTK_SCRATCH:
@@ -1406,7 +1406,7 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
                 bits[i] ^= ~(<int64_t>1 << 63)
         column.data = <const char *>bits
         column.stride = sizeof(int64_t)
-        column.n = m + 1  # values are measured from the rest's
+        column.n = m + 1  # the rest's, too: it must not be too far from them
         column.type = DPTK_F64 if real else DPTK_I64
         items = np.empty(k, dtype=np.int64)
         output_of(items, &item)
@@ -1431,7 +1431,7 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
             with nogil:
                 status = dptk_draw(source.rng, &column, &span, &rest, k, scale, factor,
                                    capacity, scratch, <int64_t *>item.buf)
-            if status == DPTK_SCRATCH and capacity == all.n:
+            if status == DPTK_SCRATCH and capacity == all.n:  # which is always enough
                 status = DPTK_CHANGED
                 break
             if status == DPTK_SCRATCH:

@@ -116,10 +116,9 @@ class Hidden:
 
 def near_kth(scores: Sequence[Score], rest: Rest | None, k: int, scale: Scale) -> Score:
     """Return a score about the k-th, by some of them; the largest of few not far apart."""
-    n, most = len(scores), max(scores)
-    least = min(scores) if rest is None else min(rest.most, *scores)
-    if n < LARGE and float(most - least) / float(scale) < NEAR:
-        return most
+    n, known = len(scores), scores if rest is None else [*scores, rest.most]
+    if n < LARGE and float(max(known) - min(known)) / float(scale) < NEAR:
+        return max(known)
     some = sorted((scores[place_of(j, n)] for j in range(FEW)), reverse=True)
     above = A_FEW if n < MANY else 0
     return some[above + (FEW - 1 - above) * min(k, n) // n]
