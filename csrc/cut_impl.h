@@ -1,5 +1,5 @@
-/* cut_impl.h - private to cut.c, cut_x86.c, cut_neon.c, draw.c, few.c, filter.c, filter_avx512.c,
- * keys.c and sweep.c: the loops worth a SIMD form.
+/* cut_impl.h - private to cut.c, cut_rows.c, cut_x86.c, cut_neon.c, draw.c, few.c, filter.c,
+ * filter_avx512.c, keys.c and sweep.c: the loops worth a SIMD form.
  *
  * Everything else about the cut is written once, portably. */
 #ifndef DPTK_CUT_IMPL_H

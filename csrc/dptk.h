@@ -212,6 +212,11 @@ size_t dptk_cut_scratch(size_t n, size_t m);
 int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
              int64_t *index, int *negative);
 
+/* The same of each of some rows, without what is out but the indices: m[i] of row i, at index[i].
+ * scratch: dptk_cut_scratch(row[i].n, m[i]) + m[i] words, for each i. */
+int dptk_cut_rows(const dptk_column *row, const size_t *m, size_t rows, int order, int64_t *scratch,
+                  int64_t *const *index);
+
 /* The items of larger scores than a number has, in order.
  *
  *   col       the scores

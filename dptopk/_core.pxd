@@ -72,6 +72,8 @@ cdef extern from "dptk.h" nogil:
     int DPTK_LEAST, DPTK_UNSORTED, DPTK_NAN_LAST
     int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch,
                  int64_t *keys, int64_t *index, int *negative)
+    int dptk_cut_rows(const dptk_column *row, const size_t *m, size_t rows, int order,
+                      int64_t *scratch, int64_t *const *index)
     size_t dptk_part_room(size_t capacity)
     int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys,
                   int64_t *index, size_t *held)

@@ -700,37 +700,54 @@ def topk_at_once(a, k, axis, largest, sorted, nan, offsets, workers, bint valued
 NAN_REFUSED = 'a must not contain NaN; nan="last" puts it behind all numbers'
 
 
+# So many rows are handed to C at a time.
+cdef enum:
+    TOGETHER = 64
+
+
 def topk_rows(rows, size_t k, int order, int64_t[:, ::1] index, values, size_t start, size_t stop):
     """The same for rows start to stop of a 2-D array, 1 <= k <= its length.
 
     `index` and `values` (or None) have a row for each.
     """
     cdef Py_buffer view, values_view
-    cdef dptk_column col
+    cdef dptk_column col[TOGETHER]
+    cdef size_t m[TOGETHER]
+    cdef int64_t *out[TOGETHER]
     cdef int64_t *scratch = NULL
     cdef int status = DPTK_OK
-    cdef size_t row, size
+    cdef size_t row, some, i, size
+    cdef char *to
     cdef bint filled = values is not None
     PyObject_GetBuffer(rows, &view, PyBUF_STRIDES | PyBUF_FORMAT)
-    col.type = column_type(&view)
+    col[0].type = column_type(&view)
     memset(&values_view, 0, sizeof(Py_buffer))
     try:
         if filled:
             output_of(values, &values_view)
-        if view.ndim != 2 or col.type < 0:
+        if view.ndim != 2 or col[0].type < 0:
             raise TypeError("rows must be a 2-D array of native numbers")
-        col.n = <size_t>view.shape[1]
-        col.stride = view.strides[1]
-        size = dptk_size(col.type)
-        scratch = scratch_words(dptk_cut_scratch(col.n, k) + k)
+        col[0].n = <size_t>view.shape[1]
+        col[0].stride = view.strides[1]
+        size = dptk_size(col[0].type)
+        to = <char *>values_view.buf
+        scratch = scratch_words(dptk_cut_scratch(col[0].n, k) + k)
         with nogil:
-            for row in range(start, stop):
-                col.data = <const char *>view.buf + <ptrdiff_t>row * view.strides[0]
-                status = dptk_cut(&col, k, order, scratch + k, scratch, &index[row, 0], NULL)
+            row = start
+            while row < stop:
+                some = min(<size_t>TOGETHER, stop - row)
+                for i in range(some):
+                    col[i] = col[0]
+                    col[i].data = <const char *>view.buf + <ptrdiff_t>(row + i) * view.strides[0]
+                    m[i] = k
+                    out[i] = &index[row + i, 0]
+                status = dptk_cut_rows(col, m, some, order, scratch, out)
                 if status != DPTK_OK:
                     break
-                if filled:
-                    dptk_take(&col, &index[row, 0], k, <char *>values_view.buf + row * k * size)
+                for i in range(some):
+                    if filled:
+                        dptk_take(&col[i], out[i], k, to + (row + i) * k * size)
+                row += some
         if status == DPTK_NAN:
             raise ValueError(NAN_REFUSED)
     finally:
@@ -747,42 +764,52 @@ def topk_ragged(a, size_t k, int order, const int64_t[::1] offsets, const int64_
     positions in `a`, and in `values` (or None).
     """
     cdef Py_buffer view, values_view
-    cdef dptk_column col
-    cdef const char *data
+    cdef dptk_column whole
+    cdef dptk_column col[TOGETHER]
+    cdef size_t m[TOGETHER]
+    cdef size_t at[TOGETHER]
+    cdef int64_t *out[TOGETHER]
     cdef int64_t *scratch = NULL
-    cdef int64_t *out
     cdef int status = DPTK_OK
-    cdef size_t row, size, length, found, i, longest = 0, room = 0
+    cdef size_t row, some, size, length, i, j, room = 0
+    cdef char *to
     cdef bint filled = values is not None
-    column_of(a, &view, &col)
+    column_of(a, &view, &whole)
     memset(&values_view, 0, sizeof(Py_buffer))
     try:
         if filled:
             output_of(values, &values_view)
-        data = col.data
-        size = dptk_size(col.type)
+        size = dptk_size(whole.type)
+        to = <char *>values_view.buf
         for row in range(start, stop):
             length = offsets[row + 1] - offsets[row]
-            longest = max(longest, length)
             if length:
-                room = max(room, dptk_cut_scratch(length, min(k, length)))
-        k = min(k, longest)
-        scratch = scratch_words(room + k + 1)
+                some = min(k, length)
+                room = max(room, dptk_cut_scratch(length, some) + some)
+        scratch = scratch_words(room + 1)
         with nogil:
-            for row in range(start, stop):
-                col.n = offsets[row + 1] - offsets[row]
-                if col.n == 0:
-                    continue
-                col.data = data + offsets[row] * col.stride
-                found = min(k, col.n)
-                out = &index[places[row]]
-                status = dptk_cut(&col, found, order, scratch + k, scratch, out, NULL)
+            row = start
+            while row < stop:
+                some = 0
+                while row < stop and some < TOGETHER:
+                    length = offsets[row + 1] - offsets[row]
+                    if length:
+                        at[some] = row
+                        col[some] = whole
+                        col[some].n = length
+                        col[some].data = whole.data + offsets[row] * whole.stride
+                        m[some] = min(k, length)
+                        out[some] = &index[places[row]]
+                        some += 1
+                    row += 1
+                status = dptk_cut_rows(col, m, some, order, scratch, out)
                 if status != DPTK_OK:
                     break
-                if filled:
-                    dptk_take(&col, out, found, <char *>values_view.buf + places[row] * size)
-                for i in range(found):
-                    out[i] += offsets[row]
+                for i in range(some):
+                    if filled:
+                        dptk_take(&col[i], out[i], m[i], to + places[at[i]] * size)
+                    for j in range(m[i]):
+                        out[i][j] += offsets[at[i]]
         if status == DPTK_NAN:
             raise ValueError(NAN_REFUSED)
     finally:

@@ -64,6 +64,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         free(chosen);
     }
+    dptk_column row[5];
+    size_t some[5];
+    int64_t *at[5];
+    for (size_t i = 0; i < 5; i++) { /* the column and four more, each shorter */
+        row[i] = col;
+        row[i].n = n - i * n / 8;
+        some[i] = m < row[i].n ? m : row[i].n;
+        at[i] = room(some[i] * 8);
+    }
+    int64_t *of_rows = room((dptk_cut_scratch(n, m) + m) * 8);
+    status = dptk_cut_rows(row, some, 5, order, of_rows, at);
+    CHECK(status == (any_nan && !(order & DPTK_NAN_LAST) ? DPTK_NAN : DPTK_OK));
+    for (size_t i = 0; i < 5; i++) {
+        if (status == DPTK_OK)
+            CHECK(dptk_cut(&row[i], some[i], order, scratch, keys, index, NULL) == DPTK_OK);
+        CHECK(status != DPTK_OK || !memcmp(at[i], index, some[i] * 8));
+        free(at[i]);
+    }
+    free(of_rows);
     int64_t *table = room(span * 8), *counting = room(dptk_count_keys_scratch(span) * 8);
     status = dptk_count_keys(&col, span, counting, table, NULL);
     CHECK(status == (any_nan ? DPTK_NAN : DPTK_OK));

@@ -264,6 +264,81 @@ def test_every_half_that_is_nan_is_last(largest, level):
     assert np.array_equal(picks, oracle(halves, largest=largest))
 
 
+def rows_of(dtype, lengths, seed):
+    """Rows of such lengths one behind the other, with ties."""
+    return random_array(dtype, int(np.sum(lengths)), seed)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_many_short_rows(dtype, level):
+    """Four side by side, and what is left of them; lengths and k around what has room."""
+    for n in (1, 7, 8, 9, 33, 50, 64, 255, 256, 257):
+        a = rows_of(dtype, [n] * 7, seed=n).reshape(7, n)
+        for rows, largest in itertools.product((a, a[::-1, ::-1], a.T.copy().T), (True, False)):
+            expected = np.array([oracle(row, largest=largest) for row in rows])
+            for k in {1, 7, 8, 9, 16, 31, 32, 33, n} & set(range(1, n + 1)):
+                assert np.array_equal(argtopk(rows, k, largest=largest), expected[:, :k]), (n, k)
+                unsorted = argtopk(rows, k, largest=largest, sorted=False)
+                assert np.array_equal(unsorted, np.sort(expected[:, :k])), (n, k)
+
+
+def rows_that_are_close(kind):
+    """Scores of a wide range, of which many differ in their last bits alone."""
+    rng = np.random.default_rng(8)
+    if kind == "f8":
+        rows = 1.0 + rng.integers(0, 900, (40, 50)) * 2.0**-52
+        return np.where(rng.random(rows.shape) < 0.1, -rows, rows)
+    rows = np.iinfo(kind).max - rng.integers(0, 900, (40, 50)).astype(kind)
+    return np.where(rng.random(rows.shape) < 0.1, np.iinfo(kind).min, rows)
+
+
+@pytest.mark.parametrize("kind", ["f8", "i8", "u8"])
+def test_rows_that_differ_in_their_last_bits(kind, level):
+    rows = rows_that_are_close(kind)
+    bits = rows.view("i8") if kind == "f8" else rows
+    for k in (1, 7, 8, 10, 16, 32, 50):
+        expected = np.array([oracle(row)[:k] for row in rows])
+        assert np.array_equal(argtopk(rows, k), expected)
+        rough = np.array([oracle(row >> 10)[:k] for row in bits])
+        assert not np.array_equal(rough, expected)  # a part of the bits would not do
+
+
+def test_rows_of_the_whole_range(level):
+    """One of the least and the largest there are: the difference has as many bits as they."""
+    for kind in ("i8", "u8"):
+        info = np.iinfo(kind)
+        row = np.array([info.min, info.max, info.min + 1, info.max - 1, 5, info.max], kind)
+        for rows in (np.tile(row, (4, 1)), np.tile(row[:1], (4, 9)), np.tile(row[1:2], (4, 9))):
+            for largest, k in itertools.product((True, False), (1, 4, rows.shape[1])):
+                expected = [oracle(each, largest=largest)[:k].tolist() for each in rows]
+                assert argtopk(rows, k, largest=largest).tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "i8", "u8", "f4", "f8"])
+def test_ragged_rows_side_by_side(dtype, level):
+    """Short ones are filled up, with what must not come out, even of the least there is."""
+    lengths = np.r_[3, 0, 50, 7, 49, 300, 1, 2, 3, 4, 256, 255, 250, 8, 9, 16, 5]
+    offsets = np.r_[0, np.cumsum(lengths)]
+    for a in (rows_of(dtype, lengths, seed=1), np.zeros(offsets[-1], dtype)):
+        rows = [np.arange(*ends) for ends in itertools.pairwise(offsets)]
+        for k, largest in itertools.product((1, 8, 20, 60), (True, False)):
+            expected = [row[oracle(a[row], largest=largest)][:k] for row in rows]
+            got = argtopk(a, k, largest=largest, offsets=offsets)
+            assert np.array_equal(got.indices, np.concatenate(expected))
+            got = argtopk(a, k, largest=largest, sorted=False, offsets=offsets)
+            assert np.array_equal(got.indices, np.concatenate([np.sort(row) for row in expected]))
+
+
+def test_one_row_with_nan_among_others(level):
+    for at, dtype in itertools.product(range(8), ("f2", "f4", "f8")):
+        rows = random_array(dtype, 8 * 20, seed=at).reshape(8, 20)
+        rows[at, 13] = np.nan
+        with pytest.raises(ValueError, match="NaN"):
+            argtopk(rows, 3)
+        got = argtopk(rows, 20, nan="last")
+        assert got.tolist() == [oracle(row).tolist() for row in rows]
+
+
 def test_nothing_asked_nothing_given():
     for counts in ([], [3, 4]):
         got = argtopk(counts, 0)

@@ -5,6 +5,28 @@
 
 void sets(void); /* sets.c */
 
+/* Rows of a column, some longer than others. */
+static void rows(int type, size_t c, int order)
+{
+    enum { ROWS = 9, K = 40 };
+    const size_t n = c % 2 ? 60 : 250, k = 1 + c % K;
+    const dptk_column col = column(type, ROWS * n, c);
+    dptk_column row[ROWS];
+    size_t m[ROWS];
+    int64_t index[ROWS * K] = {0}, *at[ROWS], *scratch = room(dptk_cut_scratch(n, k) + k);
+    int status;
+    for (size_t i = 0; i < ROWS; i++) {
+        row[i] = col;
+        row[i].data += (ptrdiff_t)(i * n) * col.stride;
+        row[i].n = n - (c % 3) * i;
+        m[i] = k < row[i].n ? k : row[i].n;
+        at[i] = index + i * K;
+    }
+    status = dptk_cut_rows(row, m, ROWS, order, scratch, at);
+    print("rows", type, c, status, hash(1, index, ROWS * K));
+    free(scratch);
+}
+
 static void cuts(void)
 {
     static const size_t sizes[] = {1, 40, 1000, 2500, MOST};
@@ -26,6 +48,7 @@ static void cuts(void)
             dptk_take(&col, index + 1, m, taken);
             dptk_keys(&(dptk_column){taken, (ptrdiff_t)dptk_size(type), m, type}, 0, m, keys);
             print("take", type, c, status, hash(hash(1, index, 1), keys, m));
+            rows(type, c, order);
         }
     }
 }
