@@ -201,13 +201,34 @@ static void raise_bound(cut *c, int64_t tau)
     c->sampled = 0;
 }
 
+/* Whether the m-th largest is the bound, as it often is of narrow types and of counts, and how many
+ * that equal it belong to the m largest. */
+static int bound_is_last(const cut *c, size_t *ties)
+{
+    enum { SOME = 64 };
+    const int64_t *const keys = c->hits.keys, bound = c->bound;
+    const size_t held = c->hits.held;
+    size_t above = 0, equal = 0;
+
+    for (size_t i = 0; i < held && i < SOME; i++) equal += keys[i] == bound;
+    if (equal == 0) return 0;
+    equal = 0;
+    for (size_t i = 0; i < held; i++) {
+        above += keys[i] > bound;
+        equal += keys[i] == bound;
+    }
+    *ties = c->m - above;
+    return above < c->m && c->m <= above + equal;
+}
+
 /* Keep the m largest, the first ones among equals: at `to`, which may be where they are. */
 static void compact(cut *c, int64_t *keys_to, int64_t *index_to)
 {
     const int64_t *const keys = c->hits.keys, *const index = c->hits.index;
     const size_t held = c->hits.held;
     size_t ties, kept = 0, i = 0;
-    const int64_t tau = select_key(keys, held, c->m, c->work, &ties);
+    const int64_t tau =
+        bound_is_last(c, &ties) ? c->bound : select_key(keys, held, c->m, c->work, &ties);
 
     for (; ties > 0; i++) { /* the last that stays of those equal to tau ends it */
         const int64_t key = keys[i];

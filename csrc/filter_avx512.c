@@ -79,12 +79,13 @@ DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index
         ONE_BLOCK(name, type, bits, name, side, 0, (UINT64_C(1) << ahead) - 1);                    \
         i = ahead;                                                                                 \
     }                                                                                              \
+    uint64_t in[DPTK_WAITING + NOTED * BLOCKS];                                                    \
+    size_t where[DPTK_WAITING + NOTED * BLOCKS], sifted = 0;                                       \
     while (n - i >= GROUP && held < enough) {                                                      \
         const name##_memory *part = (const void *)(data + i * LANE);                               \
         const size_t groups = (n - i) / GROUP < NOTED ? (n - i) / GROUP : NOTED;                   \
-        uint64_t noted = 0, in[NOTED * BLOCKS];                                                    \
-        uint32_t where[NOTED * BLOCKS];                                                            \
-        size_t sifted = 0, block = 0, marked = held, end = i + groups * GROUP;                     \
+        const size_t end = i + groups * GROUP;                                                     \
+        uint64_t noted = 0;                                                                        \
         for (size_t group = 0; group < groups; group++) {                                          \
             name##_mask all = (name##_mask)UINT64_MAX;                                             \
             for (size_t j = 0; j < BLOCKS * LANE; j++) {                                           \

@@ -167,23 +167,29 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
         GATHER(name, type, bits, end);                                                             \
     } while (0)
 
-/* Those of the groups that have a bit in `noted`, of the scores [i, end). */
+/* Those of the groups that have a bit in `noted`, of the scores [i, end). Few blocks wait for more,
+ * since a loop over few misses its end; not for long, as their scores leave the cache. */
 #define TAKE_NOTED(name, type, bits, less, side)                                                   \
     do {                                                                                           \
         for (; noted; noted &= noted - 1) {                                                        \
             const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
             for (size_t at = group; at < group + GROUP; at += BITS) {                              \
                 SIFT(name, less, side, at, in[sifted]);                                            \
-                where[sifted] = (uint32_t)(at - i);                                                \
+                where[sifted] = at;                                                                \
                 sifted += BLOCKS == 1 || in[sifted] != 0;                                          \
             }                                                                                      \
         }                                                                                          \
-        for (; block < sifted && marked < enough; block++)                                         \
-            marked = mark(in[block], (int64_t)(first + i + where[block]), index, marked);          \
-        if (block < sifted) end = i + where[block];                                                \
-        GATHER(name, type, bits, marked);                                                          \
         i = end;                                                                                   \
+        if (sifted >= DPTK_WAITING || sifted >= enough - held || n - i < GROUP) {                  \
+            size_t block = 0, marked = held;                                                       \
+            for (; block < sifted && marked < enough; block++)                                     \
+                marked = mark(in[block], (int64_t)(first + where[block]), index, marked);          \
+            if (block < sifted) i = where[block];                                                  \
+            GATHER(name, type, bits, marked);                                                      \
+            sifted = 0;                                                                            \
+        }                                                                                          \
     } while (0)
+enum { DPTK_WAITING = 32 };
 
 /* Behind whole groups. */
 #define LAST_BLOCKS(name, type, bits, less, side)                                                  \
