@@ -44,7 +44,7 @@ static void range_of(const int64_t *keys, size_t n, int64_t *least, int64_t *mos
 /* The rank-th largest of the keys, rank from 1, and in *ties how many of its
  * equals belong to the first `rank`. work: n words. A pass tells 256 parts of the range
  * apart and keeps one: at most 8 passes of at most n keys, on any data. */
-static int64_t select_key(const int64_t *keys, size_t n, size_t rank, int64_t *work, size_t *ties)
+static int64_t select_part(const int64_t *keys, size_t n, size_t rank, int64_t *work, size_t *ties)
 {
     int64_t least, most;
     unsigned shift = 0;
@@ -82,6 +82,49 @@ static int64_t select_key(const int64_t *keys, size_t n, size_t rank, int64_t *w
         keys = work;
         n = kept;
     }
+}
+
+/* The keys from `least` to `most` into `to`, which may be where they are; returns how many, and in
+ * *above how many are larger. */
+static size_t between(const int64_t *keys, size_t n, int64_t least, int64_t most, int64_t *to,
+                      size_t *above)
+{
+    size_t kept = 0, i = 0;
+
+    *above = 0;
+#if DPTK_X86
+    if (dptk_simd_get() >= DPTK_SIMD_AVX512)
+        kept = dptk_between_avx512(keys, n, least, most, to, &i, above);
+#endif
+    for (; i < n; i++) {
+        const int64_t key = keys[i];
+        to[kept] = key;
+        kept += (key >= least) & (key <= most);
+        *above += key > most;
+    }
+    return kept;
+}
+
+/* The same, of many from those between two of a sample, which seldom are not about it. */
+static int64_t select_key(const int64_t *keys, size_t n, size_t rank, int64_t *work, size_t *ties)
+{
+    enum { MANY = 4096, SIZE = 512 };
+    const size_t expected = (size_t)((double)SIZE * (double)rank / (double)n);
+    const size_t few = expected < SIZE / 2 ? expected : SIZE - expected;
+    size_t margin = 3, above, kept;
+
+    if (n < MANY) return select_part(keys, n, rank, work, ties);
+    for (size_t root = 1; root * root < 7 * few; root++) margin++;
+    for (size_t i = 0; i < SIZE; i++) work[i] = keys[n / SIZE * i];
+    const int64_t most = expected > margin
+                           ? select_part(work, SIZE, expected - margin, work + SIZE, ties)
+                           : INT64_MAX;
+    const int64_t least = expected + margin <= SIZE
+                            ? select_part(work, SIZE, expected + margin, work + SIZE, ties)
+                            : INT64_MIN;
+    kept = between(keys, n, least, most, work, &above);
+    if (rank <= above || rank > above + kept) return select_part(keys, n, rank, work, ties);
+    return select_part(work, kept, rank - above, work, ties);
 }
 
 /* One pass of a stable radix sort: by `width` bits of how far the keys are below `most`. Its
@@ -137,30 +180,113 @@ static void sort_runs(int64_t *keys, int64_t *index, size_t n, int64_t most, uns
     }
 }
 
+/* How many of the highest bits the passes sort by, of `bits`. */
+static unsigned sorted_bits(size_t n, unsigned bits, unsigned *width)
+{
+    enum { MANY = 12000 };
+
+    *width = 1;
+    while (*width < WIDTH && *width < bits && n >> *width > 1) ++*width;
+    if (n < MANY || bits <= *width) return *width;
+    *width = WIDTH - 1; /* its counters share the cache with the data */
+    return 2 * *width < bits ? 2 * *width : bits;
+}
+
+/* ---- a key and its index as one word --------------------------------------- */
+
+DPTK_NOINLINE static void word_pass(const uint64_t *word, size_t n, unsigned shift, unsigned width,
+                                    uint64_t *out)
+{
+    const uint64_t mask = (UINT64_C(1) << width) - 1;
+    size_t place[1 << WIDTH], sum = 0;
+
+    memset(place, 0, sizeof *place << width);
+    for (size_t i = 0; i < n; i++) place[word[i] >> shift & mask]++;
+    for (size_t digit = 0; digit <= mask; digit++) {
+        const size_t count = place[digit];
+        place[digit] = sum;
+        sum += count;
+    }
+    for (size_t i = 0; i < n; i++) out[place[word[i] >> shift & mask]++] = word[i];
+}
+
+/* In ascending order words that differ in their lowest `bits` alone, and are in order if they
+ * differ in the lowest `low` alone. */
+static void sort_words(uint64_t *word, size_t n, unsigned bits, unsigned low, uint64_t *work)
+{
+    enum { FAR = 32 };
+    unsigned width, shift;
+    const unsigned by = sorted_bits(n, bits - low, &width);
+
+    shift = bits - by;
+    word_pass(word, n, shift, width < by ? by - width : width, work);
+    if (width < by)
+        word_pass(work, n, bits - width, width, word);
+    else
+        memcpy(word, work, n * sizeof *word);
+    if (shift <= low) return;
+    for (size_t i = 1; i < n; i++) { /* as sort_runs does */
+        const uint64_t one = word[i];
+        const size_t last = i > FAR ? i - FAR : 0;
+        size_t at = i, end = i + 1;
+
+        if (word[i - 1] <= one) continue;
+        for (; at > last && word[at - 1] > one; at--) word[at] = word[at - 1];
+        word[at] = one;
+        if (at > last || at == 0 || word[at - 1] <= one) continue;
+        while (at > 0 && word[at - 1] >> shift == one >> shift) at--;
+        while (end < n && word[end] >> shift == one >> shift) end++;
+        sort_words(word + at, end - at, shift, low, work);
+        i = end - 1;
+    }
+}
+
+/* Keys that are `most` less multiples of 2^step below 2^bits, of ascending indices below
+ * 2^low. The words stand where the keys do. */
+static void sort_packed(int64_t *keys, const int64_t *index, size_t n, int64_t most, unsigned step,
+                        unsigned bits, unsigned low, int64_t *keys_out, int64_t *index_out)
+{
+    uint64_t *const word = (uint64_t *)keys;
+
+    for (size_t i = 0; i < n; i++) word[i] = below(most, keys[i], step) << low | (uint64_t)index[i];
+    sort_words(word, n, bits - step + low, low, (uint64_t *)keys_out);
+    for (size_t i = 0; i < n; i++) {
+        keys_out[i] = (int64_t)((uint64_t)most - (word[i] >> low << step));
+        index_out[i] = (int64_t)(word[i] & ((UINT64_C(1) << low) - 1));
+    }
+}
+
 /* By their highest bits, in one pass or two, after which most are in order. A run has at least
  * five bits fewer than all, so a sort within a sort soon ends. */
 void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out, int64_t *index_out)
 {
-    enum { MANY = 12000 };
-    int64_t least = keys[0], most = keys[0];
-    unsigned bits = 0, width = 1, shift = 0, passes = 0;
-    int rises = 0;
+    int64_t least = keys[0], most = keys[0], differ = 0, all = index[0];
+    unsigned bits = 0, width = 0, shift = 0, by = 0, step = 0, low = 0;
+    int rises = 0, falls = 0;
 
     for (size_t i = 1; i < n; i++) {
         least = keys[i] < least ? keys[i] : least;
         most = keys[i] > most ? keys[i] : most;
+        differ |= keys[i] ^ keys[0];
+        all |= index[i];
         rises |= keys[i] > keys[i - 1];
+        falls |= index[i] < index[i - 1];
     }
     if (rises) {
         while (bits < 64 && below(most, least, bits) > 0) bits++;
-        while (width < WIDTH && width < bits && n >> width > 1) width++;
-        passes = n >= MANY && bits > width ? 2 : 1;
-        if (passes == 2) width = WIDTH - 1; /* its counters share the cache with the data */
-        shift = bits > passes * width ? bits - passes * width : 0;
-        sort_pass(keys, index, n, most, shift, width, keys_out, index_out);
-        if (passes == 2) sort_pass(keys_out, index_out, n, most, shift + width, width, keys, index);
+        while (!(differ >> step & 1)) step++;
+        while (low < 64 && (uint64_t)all >> low > 0) low++;
+        if (!falls && bits - step + low <= 64 && low > 0) {
+            sort_packed(keys, index, n, most, step, bits, low, keys_out, index_out);
+            return;
+        }
+        by = sorted_bits(n, bits, &width);
+        shift = bits - by;
+        sort_pass(keys, index, n, most, shift, width < by ? by - width : width, keys_out,
+                  index_out);
+        if (width < by) sort_pass(keys_out, index_out, n, most, bits - width, width, keys, index);
     }
-    if (passes != 1) {
+    if (!rises || width < by) {
         memcpy(keys_out, keys, n * sizeof *keys);
         memcpy(index_out, index, n * sizeof *index);
     }
@@ -230,6 +356,10 @@ static void compact(cut *c, int64_t *keys_to, int64_t *index_to)
     const int64_t tau =
         bound_is_last(c, &ties) ? c->bound : select_key(keys, held, c->m, c->work, &ties);
 
+#if DPTK_X86
+    if (dptk_simd_get() >= DPTK_SIMD_AVX512)
+        kept = dptk_keep_avx512(keys, index, held, c->m, tau, keys_to, index_to, &i, &ties);
+#endif
     for (; ties > 0; i++) { /* the last that stays of those equal to tau ends it */
         const int64_t key = keys[i];
         keys_to[kept] = key;

@@ -53,6 +53,13 @@ void dptk_take_few(const int64_t *keys, const int64_t *index, size_t n, size_t m
 void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
                      int64_t *index_out);
 
+/* The beginning of two loops of cut.c, as far as whole vectors go: keys [0, *i) are done. Both return
+ * how many keys they wrote. */
+size_t dptk_between_avx512(const int64_t *keys, size_t n, int64_t least, int64_t most, int64_t *to,
+                           size_t *i, size_t *above);
+size_t dptk_keep_avx512(const int64_t *keys, const int64_t *index, size_t n, size_t m, int64_t tau,
+                        int64_t *keys_to, int64_t *index_to, size_t *i, size_t *ties);
+
 /* Adds 1 to one of lanes[key * DPTK_LANES + 0..3] for each key, where span
  * stands for every key outside [0, span). Unless copy is NULL, no key is
  * negative and copy[i] = min(keys[i], INT16_MAX).

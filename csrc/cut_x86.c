@@ -189,4 +189,43 @@ size_t dptk_tally_avx512(const int64_t *keys, size_t n, size_t span, uint32_t *l
 {
     return tally(narrow_avx512, 8, keys, n, span, lanes, copy);
 }
+
+/* Compressed in a register: to memory it takes a hundred cycles on some machines. A store writes over
+ * what was read, or what will be written. */
+DPTK_AVX512 size_t dptk_between_avx512(const int64_t *keys, size_t n, int64_t least, int64_t most,
+                                       int64_t *to, size_t *i, size_t *above)
+{
+    const __m512i low = _mm512_set1_epi64(least), high = _mm512_set1_epi64(most);
+    size_t kept = 0;
+
+    for (; n - *i >= 8; *i += 8) {
+        const __m512i key = _mm512_loadu_si512(keys + *i);
+        const __mmask8 over = _mm512_cmpgt_epi64_mask(key, high);
+        const __mmask8 in = _mm512_mask_cmpge_epi64_mask((__mmask8)~over, key, low);
+        _mm512_storeu_si512(to + kept, _mm512_maskz_compress_epi64(in, key));
+        kept += (size_t)_mm_popcnt_u32(in);
+        *above += (size_t)_mm_popcnt_u32(over);
+    }
+    return kept;
+}
+
+DPTK_AVX512 size_t dptk_keep_avx512(const int64_t *keys, const int64_t *index, size_t n, size_t m,
+                                    int64_t tau, int64_t *keys_to, int64_t *index_to, size_t *i,
+                                    size_t *ties)
+{
+    const __m512i limit = _mm512_set1_epi64(tau);
+    size_t kept = 0;
+
+    for (; n - *i >= 8 && m - kept >= 8; *i += 8) {
+        const __m512i key = _mm512_loadu_si512(keys + *i), at = _mm512_loadu_si512(index + *i);
+        const uint32_t some = *ties < 8 ? (1u << *ties) - 1 : 255; /* the first of those equal */
+        const uint32_t equal = _pdep_u32(some, _mm512_cmpeq_epi64_mask(key, limit));
+        const __mmask8 in = (__mmask8)(_mm512_cmpgt_epi64_mask(key, limit) | equal);
+        _mm512_storeu_si512(keys_to + kept, _mm512_maskz_compress_epi64(in, key));
+        _mm512_storeu_si512(index_to + kept, _mm512_maskz_compress_epi64(in, at));
+        kept += (size_t)_mm_popcnt_u32(in);
+        *ties -= (size_t)_mm_popcnt_u32(equal);
+    }
+    return kept;
+}
 #endif

@@ -130,6 +130,54 @@ def test_every_shape(shape, n, level):
                 assert np.array_equal(argtopk(x, k, largest=largest), expected[:k]), (k, largest)
 
 
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8"])
+def test_many_in_order(dtype, level):
+    """A key and its index as one word, or not: ranges and steps around what has room in it."""
+    n, m = 50_000, 20_000
+    rng = np.random.default_rng(4)
+    rows = [rng.integers(0, 2**bits, n) << step for bits, step in ((30, 0), (3, 20), (13, 1))]
+    if dtype == "i8":
+        rows += [
+            rng.integers(0, 2**bits, n) << step
+            for bits, step in ((48, 9), (49, 0), (50, 0), (52, 8))
+        ]
+    rows += [rows[0] - 2**29, np.where(rng.random(n) < 0.3, rows[0] // 2**20, rows[0])]
+    rows.append(np.where(np.arange(n) % 100 < 99, rows[0] % 64, rows[0]))  # long runs, not in order
+    for x in rows:
+        a = x.astype(dtype)
+        for largest in (True, False):
+            expected = oracle(a, largest=largest)[:m]
+            for k in (600, m):
+                assert np.array_equal(argtopk(a, k, largest=largest), expected[:k])
+
+
+def selections(n):
+    """Where a sample of what is held tells little of the rank, or lies."""
+    rng = np.random.default_rng(n)
+    return {
+        "distinct": rng.permutation(n),
+        "two values": rng.integers(0, 2, n),
+        "three, two of them seldom": np.where(rng.random(n) < 0.99, 5, rng.integers(0, 9, n)),
+        "ascending": np.arange(n),
+        "every eighth small": np.where(
+            np.arange(n) % 8 == 0, rng.integers(0, 9, n), 100 + rng.permutation(n)
+        ),
+        "every eighth large": np.where(
+            np.arange(n) % 8 == 0, n + rng.permutation(n), rng.integers(0, 9, n)
+        ),
+    }
+
+
+@pytest.mark.parametrize("n", [8000, 8192, 40_960])
+@pytest.mark.parametrize("kind", selections(8000))
+def test_any_rank_of_many(kind, n, level):
+    x = selections(n)[kind]
+    expected = oracle(x)
+    for m in (n // 8, n // 2, n - 1, n - n // 100, n - 300):
+        assert np.array_equal(argtopk(x, m), expected[:m]), m
+        assert np.array_equal(argtopk(x, m, sorted=False), np.sort(expected[:m])), m
+
+
 def cut_with_late_ties(x, m):
     """Broken twin: the first m at or above the bound push out larger ones behind them."""
     bound = np.sort(x)[len(x) - m]
