@@ -499,6 +499,45 @@ int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, cons
               size_t k, double scale, double error_factor, size_t capacity, int64_t *scratch,
               int64_t *item);
 
+/* Which of many items may be above a floor, and their first 16 bits of U: those let through. They
+ * are the items whose score has a larger key; and of the others those whose U begins with 8 bits
+ * that are at most `byte`. So no item that is not let through has a value above that of the key's
+ * score - scale log((byte + 1)/256). */
+typedef struct dptk_sieve {
+    const dptk_column *col; /* the scores, all finite, of any type but DPTK_F16 */
+    int64_t key;            /* below INT64_MAX */
+    int byte;               /* 0 to 255 */
+    size_t capacity;        /* of those let through: that many are too many */
+    int64_t *score;         /* out: their keys, of floats their bits as doubles, in memory for */
+    int64_t *index;         /* dptk_sieve_room(capacity); out: which they are, as many */
+    uint16_t *lead;         /* out: the bits, as many */
+    dptk_column through;    /* out: their scores as a column */
+    const uint64_t *word;   /* out: the first bits of all */
+} dptk_sieve;
+
+/* Let items through; and again, by twice as many bytes: others.
+ *
+ * Words: one for each eight items in order, whose U begin with 8 bits of it, from the lowest up.
+ * Then, and each time, one for each eight items let through in the order of `index`, their next 8
+ * bits.
+ * Returns DPTK_SCRATCH if there are as many as the capacity.
+ * Cost: one pass at the speed of memory, and some ns for each that is let through. */
+size_t dptk_sieve_room(size_t capacity);
+int dptk_sieve_start(dptk_sieve *sieve, dptk_rng *rng);
+int dptk_sieve_widen(dptk_sieve *sieve, dptk_rng *rng);
+
+/* The same picks as dptk_draw's, of items that a sieve lets through.
+ *
+ *   sieve    what it starts with; its capacity also bounds how many items may have a value
+ *   rng, k, scale, error_factor, scratch, item  as above
+ *
+ * Words: the sieve's, then those of the candidates as above; and each time that it has to be
+ * widened, because fewer than k values are above the floor that it makes certain, both once more.
+ * Returns as dptk_draw does; and DPTK_NAN if scores above the key are infinite or too far above it:
+ * that depends on the scores and the scale alone. What it computed of the words is wiped. */
+int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale, double error_factor,
+                     int64_t *scratch, int64_t *item);
+
 /* The same of at most DPTK_DRAW_FEW scores, which need not be prepared: faster.
  *
  *   rng, k, scale, error_factor, item  as above

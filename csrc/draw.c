@@ -6,7 +6,8 @@
  * candidates stay what they are. So the floor changes the cost, never the law.
  *
  * Of many items those with small scores may be a rest, of which no noise is drawn: they are one
- * block (blocks.h), which shows its items down to the floor.
+ * block (blocks.h), which shows its items down to the floor. Or a sieve (sieve.c) drops those that
+ * are below a floor for their first 8 bits; it is widened if the floor falls.
  *
  * Who is a candidate depends on doubles, computed by +, -, * and / alone: so every SIMD level and
  * machine rounds alike, as does the reference, and the compiler's vectors do many at once. */
@@ -111,9 +112,10 @@ int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
 typedef struct draws {
     const dptk_column *col;
     const int64_t *name;  /* of its items; NULL: their places */
-    const uint64_t *word; /* the first bits */
-    int64_t from;         /* the score that values are measured from */
-    int kind;             /* of drops */
+    const uint64_t *word; /* the first bits; NULL: in lead */
+    const uint16_t *lead;
+    int64_t from; /* the score that values are measured from */
+    int kind;     /* of drops */
     double factor, scale, error_factor;
     int64_t *item, *key, *place, *to_key, *to_place; /* the latter four to filter and sort */
     uint64_t *further;                               /* the first 64 bits of U */
@@ -151,14 +153,14 @@ static int64_t near_kth(const dptk_column *col, const dptk_span *span, size_t k,
     return dptk_select_few(key, DPTK_FEW, 1 + above + share);
 }
 
-static draws none(const dptk_column *col, const dptk_span *span, const dptk_rest *rest, size_t k,
+/* None yet, of values that are measured from the score that has a key. */
+static draws none(const dptk_column *col, const dptk_span *span, const int64_t *name, int64_t from,
                   double scale, double error_factor, size_t capacity, int64_t *scratch)
 {
     const size_t room = room_for(capacity);
     const int real = col->type >= DPTK_F32;
-    const int64_t from = near_kth(col, span, k, scale);
     return (draws){.col = col,
-                   .name = rest ? rest->index : NULL,
+                   .name = name,
                    .from = real ? (int64_t)bits_of(key_double(from)) : from,
                    .kind = drops_of(span, real),
                    .factor = UNITS / scale,
@@ -227,8 +229,8 @@ static double floor_at(const draws *d, double share)
     return sum / (double)times;
 }
 
-/* Add those that are above a floor and, but the first time, were not above the one before. */
-static int choose(draws *d, double floor, double before, int first_time)
+/* Add those that are above a floor and were not above the one before, if it was finite. */
+static int choose(draws *d, double floor, double before)
 {
     const loops *const run = &by_level[dptk_simd_get()];
     dptk_filter_fn *const filter = dptk_filter(DPTK_I32, DPTK_OF_LARGEST);
@@ -241,14 +243,17 @@ static int choose(draws *d, double floor, double before, int first_time)
         const size_t held = d->n;
         dptk_hits hits = {.keys = d->key, .index = d->item + held};
         const int64_t *const score = scores_of(d->col, first, n, buffer);
-        leads_of(d->word, first, n, r);
+        if (d->word)
+            leads_of(d->word, first, n, r);
+        else
+            memcpy(r, d->lead + first, n * sizeof *r);
         run->margins[d->kind](score, r, n, d->from, d->factor, floor, margin);
         for (size_t i = 0, read = 1; i < n && read > 0; i += read)
             read = filter((const char *)(margin + i), n - i, i, 0, CHUNK + 1, &hits);
         for (size_t i = 0; i < hits.held; i++) {
             const size_t at = (size_t)d->item[held + i];
             const double drop = drop_of(d, score[at]);
-            if (!first_time && margin_of(drop * d->factor, before, r[at]) >= 0) continue;
+            if (before < INFINITY && margin_of(drop * d->factor, before, r[at]) >= 0) continue;
             d->item[d->n] = d->name ? d->name[first + at] : (int64_t)(first + at);
             d->further[d->n] = (uint64_t)r[at] << 48;
             d->drop[d->n] = drop;
@@ -414,31 +419,54 @@ static void forget(draws *d, const dptk_rest *rest, size_t shown)
     dptk_wipe(rest->scratch->seen, (rest->all->n + 63) / 64 * sizeof *rest->scratch->seen);
 }
 
+/* ---- all together ----------------------------------------------------------- */
+
 /* How far a floor that was too high falls at first, and how much further each time. */
 #define FALL (0.25 * UNITS)
 #define FALLS 1.25
 
-static int draw(draws *d, dptk_rng *rng, race *rest, double floor, size_t k, int64_t *item)
+/* What an item that a sieve drops is below: its score is no more than what values are measured
+ * from, and its U begins with a larger byte. By 2, as a margin is rounded. */
+static double floor_of(const dptk_sieve *sieve)
 {
-    const size_t n = d->col->n;
-    double before = INFINITY, fall = FALL;
-    size_t found = 0;
-    int status = words_at_hand(rng, leads(n));
+    return sieve->byte < UINT8_MAX ? 2.0 - (double)steps((uint16_t)((sieve->byte + 1) << 8))
+                                   : -INFINITY;
+}
+
+static dptk_span span_of(const dptk_column *packed_words)
+{
+    return by_level[dptk_simd_get()].span[packed_words->type >= DPTK_F32](
+        (const int64_t *)(const void *)packed_words->data, packed_words->n);
+}
+
+static int widen(draws *d, dptk_sieve *sieve, dptk_rng *rng)
+{
+    const int status = dptk_sieve_widen(sieve, rng);
+    const dptk_span span = span_of(&sieve->through);
+    d->kind = drops_of(&span, d->kind == REAL);
+    return status;
+}
+
+static int read_leads(draws *d, dptk_rng *rng)
+{
+    const int status = words_at_hand(rng, leads(d->col->n));
     if (status != DPTK_OK) return status;
     d->word = rng->next;
-    rng->next += leads(n);
-    if (rest) {
-        status = dptk_add_tail(rest);
-    } else {
-        /* Some more than k, for what bounds are too high and floors off. */
-        const double share = (double)(k + k / 5 + 8) / (double)n;
-        floor = share > 0.5 ? -INFINITY : floor_at(d, share);
-        if (!(floor < INFINITY)) return DPTK_CHANGED; /* by scores that are not finite any more */
-    }
-    for (; status == DPTK_OK; fall *= FALLS) {
+    rng->next += leads(d->col->n);
+    return DPTK_OK;
+}
+
+/* Pick from those above a floor that falls until they are enough. */
+static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double floor, size_t k,
+                  int64_t *item)
+{
+    double before = INFINITY, fall = FALL;
+    size_t found = 0;
+    int status = DPTK_OK;
+    while (status == DPTK_OK) {
         const size_t first = d->n;
         const double most = most_below(floor);
-        status = choose(d, floor, before, fall == FALL);
+        status = choose(d, floor, before);
         if (status == DPTK_OK) status = evaluate(d, first, rng);
         if (status == DPTK_OK && rest) status = show(d, rest, most);
         if (status != DPTK_OK) break;
@@ -447,12 +475,38 @@ static int draw(draws *d, dptk_rng *rng, race *rest, double floor, size_t k, int
         if (d->n >= k) status = order(d, most, &found);
         if (status != DPTK_OK || found >= k) break;
         before = floor;
-        floor = fall < DEEP * UNITS ? floor - fall : -INFINITY;
+        if (sieve) {
+            status = widen(d, sieve, rng);
+            floor = floor_of(sieve);
+        } else {
+            floor = fall < DEEP * UNITS ? floor - fall : -INFINITY;
+            fall *= FALLS;
+        }
     }
     if (status != DPTK_OK) return status;
     if (!in_order(d, k, found)) return DPTK_UNDECIDED;
     for (size_t i = 0; i < k; i++) item[i] = d->item[d->to_place[i]];
     return DPTK_OK;
+}
+
+static int draw_all(draws *d, dptk_rng *rng, size_t k, int64_t *item)
+{
+    /* Some more than k, for what bounds are too high and floors off. */
+    const double share = (double)(k + k / 5 + 8) / (double)d->col->n;
+    const int status = read_leads(d, rng);
+    if (status != DPTK_OK) return status;
+    const double floor = share > 0.5 ? -INFINITY : floor_at(d, share);
+    if (!(floor < INFINITY)) return DPTK_CHANGED; /* by scores that are not finite any more */
+    return settle(d, rng, NULL, NULL, floor, k, item);
+}
+
+static int draw_part(draws *d, dptk_rng *rng, const dptk_rest *rest, race *r, size_t k,
+                     int64_t *item)
+{
+    const double floor = drop_of(d, score_of(d, rest->key)) * d->factor + rest->floor * UNITS;
+    int status = read_leads(d, rng);
+    if (status == DPTK_OK) status = dptk_add_tail(r);
+    return status == DPTK_OK ? settle(d, rng, r, NULL, floor - BASE, k, item) : status;
 }
 
 int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, const dptk_rest *rest,
@@ -464,18 +518,43 @@ int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, cons
         return status == DPTK_NAN ? DPTK_CHANGED : status;
     }
     const uint64_t state = dptk_float_begin();
-    draws d = none(col, span, rest, k, scale, error_factor, capacity, scratch);
+    draws d = none(col, span, rest ? rest->index : NULL, near_kth(col, span, k, scale), scale,
+                   error_factor, capacity, scratch);
     int status;
     if (rest) {
         race r = race_of(rest, &d, rng);
-        const double floor = drop_of(&d, score_of(&d, rest->key)) * d.factor + rest->floor * UNITS;
-        status = draw(&d, rng, &r, floor - BASE, k, item);
+        status = draw_part(&d, rng, rest, &r, k, item);
         forget(&d, rest, r.n_runners);
         dptk_wipe(&r, sizeof r);
     } else {
-        status = draw(&d, rng, NULL, 0.0, k, item);
+        status = draw_all(&d, rng, k, item);
         forget(&d, NULL, 0);
     }
+    dptk_burn_stack();
+    dptk_float_end(state);
+    return status;
+}
+
+int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale, double error_factor,
+                     int64_t *scratch, int64_t *item)
+{
+    const uint64_t state = dptk_float_begin();
+    int status = dptk_sieve_start(sieve, rng);
+    const dptk_span span = span_of(&sieve->through);
+    if (status == DPTK_OK) {
+        const dptk_span above = {sieve->key, span.most > sieve->key ? span.most : sieve->key};
+        status = span_status(&above, sieve->col->type >= DPTK_F32, scale);
+        if (status != DPTK_OK) status = DPTK_NAN;
+    }
+    if (status == DPTK_OK) {
+        draws d = none(&sieve->through, &span, sieve->index, sieve->key, scale, error_factor,
+                       sieve->capacity, scratch);
+        d.lead = sieve->lead;
+        status = settle(&d, rng, NULL, sieve, floor_of(sieve), k, item);
+        forget(&d, NULL, 0);
+    }
+    dptk_wipe(sieve->lead, sieve->through.n * sizeof *sieve->lead);
+    dptk_wipe(sieve->index, dptk_sieve_room(sieve->through.n) * sizeof *sieve->index);
     dptk_burn_stack();
     dptk_float_end(state);
     return status;

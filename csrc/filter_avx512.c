@@ -1,5 +1,6 @@
-/* filter_avx512.c - the AVX-512 form of the filter: masks in place of lanes of ones. */
-#include "filter_impl.h"
+/* filter_avx512.c - the AVX-512 form of the filter, and of the sieve's mesh: masks in place of lanes
+ * of ones. */
+#include "sieve_impl.h"
 
 #if DPTK_X86
 #include <immintrin.h>
@@ -113,4 +114,48 @@ DPTK_TYPES(FILTERS)
 #define ENTRY(name, code, type, bits, has_negatives)                                               \
     DPTK_FILTERS_OF(name, code, avx512, has_negatives)
 dptk_filters dptk_filters_avx512 = {DPTK_TYPES(ENTRY)};
+
+/* ---- the mesh ------------------------------------------------------------- */
+
+/* Where the set bits of a block are, into at[held...], of which 16 more may be written over. Often
+ * there are some. */
+DPTK_AVX512 static inline size_t mark_some(uint64_t in, uint32_t first, uint32_t *at, size_t held)
+{
+    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i places = _mm512_add_epi32(lanes, _mm512_set1_epi32((int)first));
+    for (int step = 0; step < 4; step++, in >>= 16) {
+        const __m512i here = _mm512_add_epi32(places, _mm512_set1_epi32(16 * step));
+        _mm512_storeu_si512(at + held, _mm512_maskz_compress_epi32((__mmask16)in, here));
+        held += (size_t)__builtin_popcountll(in & UINT16_MAX);
+    }
+    return held;
+}
+
+#define MESH(name, code, type, bits, has_negatives)                                                \
+    DPTK_AVX512 static size_t name##_mesh_avx512(const char *data, const uint8_t *byte, size_t n,  \
+                                                 int64_t bound, uint8_t most, uint32_t *at,        \
+                                                 int64_t *score)                                   \
+    {                                                                                              \
+        enum { LANE = sizeof(type) };                                                              \
+        const __m512i limit = _mm512_set1_epi8((char)most);                                        \
+        size_t held = 0, i = 0;                                                                    \
+        type edge;                                                                                 \
+        const uint64_t any = name##_edge(bound, 0, &edge) ? UINT64_MAX : 0;                        \
+        const name##_vector edges = edge - (name##_vector){0};                                     \
+        for (; n - i >= BITS; i += BITS) {                                                         \
+            const name##_memory *const from = (const void *)(data + i * LANE);                     \
+            name##_mask below[LANE];                                                               \
+            uint64_t low;                                                                          \
+            for (size_t v = 0; v < LANE; v++)                                                      \
+                below[v] = name##_LESS((name##_mask)UINT64_MAX, from[v], edges);                   \
+            memcpy(&low, below, sizeof below);                                                     \
+            low = (~low & any) | _mm512_cmple_epu8_mask(_mm512_loadu_si512(byte + i), limit);      \
+            held = mark_some(low, (uint32_t)i, at, held);                                          \
+        }                                                                                          \
+        MESH_SCORES(name, code, type, i, n)                                                        \
+        return held;                                                                               \
+    }
+#define MESH_ENTRY(name, code, type, bits, has_negatives) [code] = name##_mesh_avx512,
+DPTK_TYPES(MESH)
+dptk_mesh_fn *const dptk_mesh_avx512[] = {DPTK_TYPES(MESH_ENTRY)};
 #endif

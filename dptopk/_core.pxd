@@ -1,7 +1,7 @@
 """The C surface of csrc/dptk.h as Cython sees it."""
 
 from libc.stddef cimport ptrdiff_t
-from libc.stdint cimport int16_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, int16_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "float_state.h" nogil:
@@ -153,6 +153,17 @@ cdef extern from "dptk.h" nogil:
     int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span,
                   const dptk_rest *rest, size_t k, double scale, double error_factor,
                   size_t capacity, int64_t *scratch, int64_t *item)
+    ctypedef struct dptk_sieve:
+        const dptk_column *col
+        int64_t key
+        int byte
+        size_t capacity
+        int64_t *score
+        int64_t *index
+        uint16_t *lead
+    size_t dptk_sieve_room(size_t capacity)
+    int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale,
+                         double error_factor, int64_t *scratch, int64_t *item)
     enum:
         DPTK_DRAW_FEW
         DPTK_DRAW_ROWS

@@ -188,6 +188,15 @@ def draw_part(
     k: int,
     scale: float,
 ) -> Any: ...
+def draw_sieved(
+    source: Source,
+    scores: npt.NDArray[Any],
+    key: int,
+    byte: int,
+    through: int,
+    k: int,
+    scale: float,
+) -> Any: ...
 def draw_rows(
     source: Source,
     values: npt.NDArray[Any],

@@ -1482,6 +1482,65 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
     return None if status == DPTK_UNDECIDED else items
 
 
+def draw_sieved(Source source, scores, int64_t key, int byte, size_t through, Py_ssize_t k,
+                double scale):
+    """The k items that dptk_draw_sieved picks; None if undecided.
+
+    About so many items will be let `through`. The scores must be finite. False, and no word is
+    read, if this is no way for them.
+    """
+    cdef Py_buffer view, item
+    cdef dptk_column column
+    cdef dptk_sieve sieve
+    cdef double factor = error_factor
+    cdef int64_t *scratch = NULL
+    cdef size_t capacity, room
+    cdef int status
+    memset(&item, 0, sizeof(Py_buffer))
+    memset(&sieve, 0, sizeof(sieve))
+    column_of(scores, &view, &column)
+    try:
+        if not 1 <= k <= <Py_ssize_t>column.n or column.type == DPTK_F16:
+            raise ValueError("there are too few scores, or halves")
+        if not 0 <= byte <= 255 or key == INT64_MAX:
+            raise ValueError("a sieve has a byte, and a key that others are above")
+        items = np.empty(k, dtype=np.int64)
+        output_of(items, &item)
+        sieve.col = &column
+        sieve.key = key
+        capacity = min(column.n + 1, through + through // 4 + 2 * k + 4096)
+        while True:
+            room = dptk_sieve_room(capacity)
+            sieve.capacity = capacity
+            sieve.byte = byte
+            sieve.score = scratch_words(2 * room + (room + 3) // 4 + dptk_draw_scratch(capacity))
+            sieve.index = sieve.score + room
+            sieve.lead = <uint16_t *>(sieve.index + room)
+            scratch = sieve.index + room + (room + 3) // 4
+            with nogil:
+                status = dptk_draw_sieved(source.rng, &sieve, k, scale, factor, scratch,
+                                          <int64_t *>item.buf)
+            if status == DPTK_NAN:
+                source.rewind()
+                return False
+            if status == DPTK_SCRATCH and capacity > column.n:  # which is always enough
+                status = DPTK_CHANGED
+                break
+            if status == DPTK_SCRATCH:
+                source.rewind()
+                capacity = min(column.n + 1, 4 * capacity)
+            elif not again(source, status):
+                break
+            free(sieve.score)
+            sieve.score = NULL
+    finally:
+        free(sieve.score)
+        PyBuffer_Release(&view)
+        PyBuffer_Release(&item)
+    raise_unsound(status)
+    return None if status == DPTK_UNDECIDED else items
+
+
 def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::1] place,
               double scale, size_t most, int64_t[::1] item, size_t done, size_t end):
     """Pick by dptk_draw from rows `done` to `end`, up to the first that is not done so.

@@ -16,7 +16,7 @@ from dptopk import SeededRng, _core
 from dptopk.errors import TapeEndError
 from dptopk.mechanisms import _drawn
 from dptopk.mechanisms._select import Tail, head_of_scores, select
-from dptopk.reference.draw import UNITS, draw, floor_at, is_above
+from dptopk.reference.draw import UNITS, Drawn, draw, floor_at, is_above
 from dptopk.reference.noise import sequence_law
 from dptopk.reference.race import Tape
 from dptopk.rng import TapeRng
@@ -287,10 +287,13 @@ def test_picks_have_the_exact_law_when_the_floor_falls():
         source = _core.TapeSource(tape)
         source.begin()
         _core.draw(source, scores, k, scale)
-        drops = ((scores - 8) * (UNITS / scale)).tolist()
         leads = leads_of(tape, n).tolist()
-        first = floor_at(drops, leads, (k + k // 5 + 8) / n)
-        above = sum(map(is_above, drops, itertools.repeat(first), leads))
+        drawn = [
+            Drawn(item, score, float(score - 8) * (UNITS / scale), lead)
+            for item, (score, lead) in enumerate(zip(scores.tolist(), leads, strict=True))
+        ]
+        first = floor_at(drawn, (k + k // 5 + 8) / n)
+        above = sum(is_above(each.drop, first, each.lead) for each in drawn)
         fell += int(np.flatnonzero(tape == source.read(1))[0]) > n // 4 + above
     assert fell > 10
 
@@ -479,9 +482,13 @@ def test_words_are_read_for_each_item_and_candidate_and_no_more():
             tape = words(0, tape_size(n) + 1)
             source = _core.TapeSource(tape)
             source.begin()
-            assert len(_core.draw(source, scores, k, 1.0)) == k
+            sieve = _drawn.part_to_draw(scores, k=k, scale=1.0) if n == 200_000 else None
+            assert len(_drawn.pick(source, scores, sieve, k=k, scale=1.0)) == k
             used = np.flatnonzero(tape == source.read(1))[0]
-            if k == n or n <= 64:
+            if sieve:
+                few = n / 8 + (1 + sieve.through) / 8
+                assert few / 1.1 + k <= used < few + 2 * k
+            elif k == n or n <= 64:
                 assert used == tape_size(n)
             else:
                 assert -(-n // 4) + k <= used < n / 4 + 3 * k + n / 10 + 50

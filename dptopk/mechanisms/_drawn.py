@@ -25,12 +25,16 @@ __all__ = ["Part", "part_to_draw", "pick", "replay"]
 MANY = 128  # picks are many if every MANY-th score is one: then a sample knows the k-th
 WORTH = 1 << 17  # so many scores are worth the estimate of a part of them
 # What a score costs, in ns: to draw its noise, if all is drawn; to pass by, for a part; to put it
-# in a part and draw its noise, and more for the first of a block; to be looked at in the rest.
-DRAW, PASS, PART, FIRST, LOOK = 1.2, 0.15, 5.0, 10.0, 50.0
+# in a part and draw its noise, and more for the first of a block; to be looked at in the rest; to
+# be sifted; to be let through by the sieve.
+DRAW, PASS, PART, FIRST, LOOK, SIFT, THROUGH = 1.2, 0.15, 5.0, 10.0, 50.0, 0.4, 4.0
+BYTES = np.array([0, 1, 2, 4, 8, 16, 32, 64])  # of which the best is about the one that is taken
 ESTIMATE = 60_000.0  # and to find out
 BLOCK = 64
 POINTS = 1 << 11  # of the largest keys
 IN_ORDER = 1 << 11  # so many are quick to sort
+LARGE = 2.0**62  # no key of an integer that a sieve takes is larger
+VAST = 2.0**200  # scales
 MOST, MOST_OF_ALL = 1 << 30, 1 << 24  # more scores than that are drawn from by a race
 
 
@@ -51,10 +55,25 @@ class Part(NamedTuple):
     looks: int
 
 
+class Sieve(NamedTuple):
+    """What drops items by their scores and the first byte of their noise; see dptk_sieve.
+
+    key : int; items of larger scores are let through
+    byte : int; and those whose U begins with this byte or a lower one
+    through : int; about so many
+    """
+
+    key: int
+    byte: int
+    through: int
+
+
 def pick(
-    source: _core.Source, array: np.ndarray, part: Part | None, *, k: int, scale: float
+    source: _core.Source, array: np.ndarray, part: Part | Sieve | None, *, k: int, scale: float
 ) -> Any:
     """Return the picks by the kernel: None if undecided, False if this is no way for them."""
+    if isinstance(part, Sieve):
+        return _core.draw_sieved(source, array, *part, k, scale)
     if part is not None:
         real = array.dtype.kind == "f"
         return _core.draw_part(source, array, part.keys, part.items, real, *part[2:], k, scale)
@@ -62,26 +81,30 @@ def pick(
 
 
 def replay(
-    source: _core.Source, array: np.ndarray, part: Part | None, *, k: int, scale: float
+    source: _core.Source, array: np.ndarray, part: Part | Sieve | None, *, k: int, scale: float
 ) -> np.ndarray:
     """Return what `pick` does, exactly, by the same words of the source's call."""
-    from dptopk.reference.draw import Rest, draw  # loads mpmath: seldom needed
+    from dptopk.reference import draw as exact  # loads mpmath: seldom needed
     from dptopk.reference.race import Tape
 
     real = array.dtype.kind == "f"
     tape, column = Tape.replay(source), Tail(array, real)
     if part is None:
-        picks = draw(tape, list(column), k=k, scale=scale)
+        picks = exact.draw(tape, list(column), k=k, scale=scale)
+    elif isinstance(part, Sieve):
+        score = finite_scores_of(np.array([part.key]), real)[0]
+        sieve = exact.Sieve(score, part.byte)
+        picks = exact.draw(tape, list(column), k=k, scale=scale, sieve=sieve)
     else:
         scores = finite_scores_of(part.keys, real)
         most = finite_scores_of(np.array([part.most]), real)[0]
-        rest = Rest(column, part.items.tolist(), most, part.floor)
-        picks = draw(tape, scores, k=k, scale=scale, rest=rest)
+        rest = exact.Rest(column, part.items.tolist(), most, part.floor)
+        picks = exact.draw(tape, scores, k=k, scale=scale, rest=rest)
     return np.array(picks, dtype=np.int64)
 
 
-def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | None:
-    """Return some scores so that few of the others are looked at; None: all of them.
+def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | Sieve | None:
+    """Return some scores so that few of the others are looked at; or what drops most; None: all.
 
     It follows from the scores and the scale alone: it changes the cost, never the law.
     """
@@ -130,8 +153,8 @@ def _cheapest(
     k: int,
     scale: float,
     real: bool,
-) -> Part | None:
-    """Return the part that seems the cheapest: what was cut, another, or all."""
+) -> Part | Sieve | None:
+    """Return what seems the cheapest: what was cut, another part, or a sieve of all."""
     n, kept, looks_past = array.size, None, math.inf
     if cut is not None:
         # A small sample may be enough to see that looks past what was cut cost little.
@@ -157,14 +180,31 @@ def _cheapest(
     costs[above < (1 if cut is None else cut.keys.size)] = math.inf
     at = int(costs.argmin())
     gap, most, cost = float(gaps[at]), known.keys.item(at), float(costs[at])
-    if looks_past < min(cost, DRAW * n):
+    sieve, sifted = _sieve(known, n, scale, real)
+    if looks_past < min(cost, sifted):
         return kept
-    if not (cost < DRAW * n and 0.0 < gap < 600.0):
-        return None
-    found = _core.part(array, most, int(1.5 * above[at]) + 4096)
-    if found is None or not 0 < found[0].size < n:
-        return None
-    return Part(*found, most, gap, int(looks[at]))
+    if cost < sifted and 0.0 < gap < 600.0:
+        found = _core.part(array, most, int(1.5 * above[at]) + 4096)
+        if found is not None and 0 < found[0].size < n:
+            return Part(*found, most, gap, int(looks[at]))
+    return sieve
+
+
+def _sieve(known: _Known, n: int, scale: float, real: bool) -> tuple[Sieve | None, float]:
+    """Return the sieve that seems the cheapest, and what it costs, in ns."""
+    low, high = float(known.x[-1]), float(known.x[0])
+    if not (math.isfinite(known.floor) and low > -VAST and high < VAST):
+        return None, DRAW * n
+    # Who may be above the floor with each byte: all that are above such a score.
+    scores = known.origin + scale * (known.floor + np.log((BYTES + 1) / 256))
+    keys = _core.keys(scores) if real else np.clip(np.floor(scores), -LARGE, LARGE).astype(np.int64)
+    x = (floats_of(keys, real) - known.origin) / scale
+    bytes_ = np.ceil(256 * np.exp((x - known.floor).clip(max=0.0))).clip(1.0, 256.0) - 1.0
+    above = np.append(known.above, n)[(known.x > x[:, None]).sum(1)]
+    through = above + (n - above) * (bytes_ + 1.0) / 256
+    at = int(through.argmin())
+    sieve = Sieve(keys.item(at), int(bytes_[at]), int(through[at]))
+    return sieve, SIFT * n + THROUGH * float(through[at])
 
 
 class _Known(NamedTuple):
@@ -175,6 +215,7 @@ class _Known(NamedTuple):
     above : float array; how many are before each
     cut : int; where the largest one that was not cut may be
     floor : float; some more than k noisy scores are above it, in the units of x
+    origin : float; the score, or key of an integer, of x = 0
     """
 
     keys: np.ndarray
@@ -182,6 +223,7 @@ class _Known(NamedTuple):
     above: np.ndarray
     cut: int
     floor: float
+    origin: float
 
 
 def _known(
@@ -200,7 +242,8 @@ def _known(
         weight[:at], weight[at] = every, 0.0
     above = np.cumsum(weight) - weight
     x = floats_of(keys, real)
-    x = (x - x[above.searchsorted(k) - 1]) / scale
+    origin = float(x[above.searchsorted(k) - 1])
+    x = (x - origin) / scale
     # As if those above the floor stayed there, and others came there by a chance of e^-gap.
     mass = np.cumsum((weight * np.exp(x.clip(-600.0, 600.0)))[::-1])[::-1]
     floors = np.log(mass / (k - above))
@@ -208,4 +251,4 @@ def _known(
     floor -= math.log(1.25 + 3.0 / math.sqrt(k))
     if cut is not None:  # few more than k noisy scores are ln n scales above the k-th
         floor = min(floor, float(x[at]) + cut.floor + math.log(n))
-    return _Known(keys, x, above, at, floor)
+    return _Known(keys, x, above, at, floor, origin)

@@ -10,7 +10,7 @@ import dataclasses
 import heapq
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from dptopk.reference.race import (
     Block,
@@ -24,9 +24,8 @@ from dptopk.reference.race import (
     reaches,
 )
 
-__all__ = ["Rest", "draw"]
+__all__ = ["Rest", "Sieve", "draw"]
 
-LEADS = 4  # items that take their first 16 bits from one word
 FEW = 64  # maxima that are ranked
 LARGE = 2048  # scores, of which more are looked at for the floor
 NEAR = 4096.0  # scales
@@ -49,35 +48,70 @@ class Rest:
     floor: float
 
 
+@dataclasses.dataclass(frozen=True)
+class Sieve:
+    """Which items are let through: those of larger scores, or whose U begins with such a byte.
+
+    That is `byte` or a lower one; see dptk_sieve.
+    """
+
+    score: Score
+    byte: int
+
+
+class Drawn(NamedTuple):
+    """An item with the first 16 bits of its U, and in UNITS what its score is above another."""
+
+    item: int
+    score: Score
+    drop: float
+    lead: int
+
+
 def draw(
-    tape: Tape, scores: Sequence[Score], *, k: int, scale: Scale, rest: Rest | None = None
+    tape: Tape,
+    scores: Sequence[Score],
+    *,
+    k: int,
+    scale: Scale,
+    rest: Rest | None = None,
+    sieve: Sieve | None = None,
 ) -> list[int]:
     """Return the k items with the largest score/scale + Gumbel noise, in order.
 
-    The words are those of dptk_draw; further bits as the order needs them.
+    The words are those of dptk_draw, or dptk_draw_sieved; further bits as the order needs them.
     """
-    n, base = len(scores), near_kth(scores, rest, k, scale)
+    n = len(scores)
+    base = near_kth(scores, rest, k, scale) if sieve is None else sieve.score
     runner_of = maker_of_runners([Block(base, 0.0, 1, "head")], scale, "gumbel")
-    words = [tape.word() for _ in range(-(-n // LEADS))]
-    leads = [words[i // LEADS] >> 16 * (i % LEADS) & 0xFFFF for i in range(n)]
-    # In units of ln 2 2^-23, as bounds of noise are.
-    drops = [float(score - base) * (UNITS / float(scale)) for score in scores]
-    share = (k + k // 5 + 8) / n
-    if rest is not None:
-        hidden = Hidden(tape, rest, Block(rest.most, 0.0, len(rest.scores) - n, "tail"), runner_of)
-        floor = float(rest.most - base) * (UNITS / float(scale)) + rest.floor * UNITS - BASE
+
+    def drop_of(score: Score) -> float:
+        return float(score - base) * (UNITS / float(scale))
+
+    drawn: list[Drawn] = []
+    if sieve is not None:
+        sifted = Sifted(tape, scores, sieve, drop_of)
+        floor = sifted.into(drawn)
     else:
-        floor = -math.inf if n <= FEW or share > 0.5 else floor_at(drops, leads, share)
+        leads, items = first_bits(tape, n, 16), range(n) if rest is None else rest.items
+        for item, score, lead in zip(items, scores, leads, strict=True):
+            drawn.append(Drawn(item, score, drop_of(score), lead))
+        if rest is not None:
+            block = Block(rest.most, 0.0, len(rest.scores) - n, "tail")
+            hidden = Hidden(tape, rest, block, runner_of)
+            floor = drop_of(rest.most) + rest.floor * UNITS - BASE
+        else:
+            share = (k + k // 5 + 8) / n
+            floor = -math.inf if n <= FEW or share > 0.5 else floor_at(drawn, share)
     seen: set[int] = set()
     runners: list[Runner] = []
     fall = 0.25 * UNITS
     while True:
-        for place, (drop, lead) in enumerate(zip(drops, leads, strict=True)):
+        for place, (item, score, drop, lead) in enumerate(drawn):
             if place not in seen and is_above(drop, floor, lead):
                 seen.add(place)
-                block = Block(scores[place], 0.0, 1, "head")
+                block = Block(score, 0.0, 1, "head")
                 block.spacings.append(Exponential(tape, lead << 48 | tape.word() >> 16))
-                item = place if rest is None else rest.items[place]
                 runners.append(runner_of(block, block.score, item))
         if rest is not None:
             runners += hidden.down_to(most_below(floor))
@@ -85,8 +119,43 @@ def draw(
         if len(above) >= k:
             heapq.heapify(above)
             return [pop_leader(above).item for _ in range(k)]
-        floor = floor - fall if fall < DEEP * UNITS else -math.inf
-        fall *= 1.25
+        if sieve is not None:
+            floor = sifted.into(drawn)
+        else:
+            floor = floor - fall if fall < DEEP * UNITS else -math.inf
+            fall *= 1.25
+
+
+def first_bits(tape: Tape, n: int, size: int) -> list[int]:
+    """Return so many bits each of n numbers: from the lowest of each word up."""
+    each = 64 // size
+    words = [tape.word() for _ in range(-(-n // each))]
+    return [words[i // each] >> size * (i % each) & (1 << size) - 1 for i in range(n)]
+
+
+class Sifted:
+    """The items that a sieve lets through, each time more."""
+
+    def __init__(self, tape: Tape, scores: Sequence[Score], sieve: Sieve, drop_of: Any):
+        self.tape, self.scores, self.drop_of = tape, scores, drop_of
+        self.bytes = first_bits(tape, len(scores), 8)
+        self.high = [score > sieve.score for score in scores]
+        self.before, self.byte = -1, sieve.byte
+
+    def into(self, drawn: list[Drawn]) -> float:
+        """Add those of the next byte, and return what the others are certainly below."""
+        items = [
+            item
+            for item, byte in enumerate(self.bytes)
+            if (byte <= self.byte and not self.high[item] and byte > self.before)
+            or (self.high[item] and self.before < 0)
+        ]
+        for item, more in zip(items, first_bits(self.tape, len(items), 8), strict=True):
+            score, lead = self.scores[item], self.bytes[item] << 8 | more
+            drawn.append(Drawn(item, score, self.drop_of(score), lead))
+        floor = 2.0 - steps(self.byte + 1 << 8) if self.byte < 255 else -math.inf
+        self.before, self.byte = self.byte, min(2 * self.byte + 1, 255)
+        return floor
 
 
 class Hidden:
@@ -129,9 +198,9 @@ def place_of(j: int, n: int) -> int:
     return (j * 0x9E3779B9 % 2**32) * n >> 32
 
 
-def floor_at(drops: Sequence[float], leads: Sequence[int], share: float) -> float:
+def floor_at(drawn: Sequence[Drawn], share: float) -> float:
     """Return a floor above which some more than a share of all bounds lie, from some of them."""
-    n = len(drops)
+    n = len(drawn)
     times = 1 if n < LARGE else 2
     limit = min(n // (16 * times * FEW), 64)
     many = max(1, min(int(0.69 / share), limit))
@@ -140,7 +209,7 @@ def floor_at(drops: Sequence[float], leads: Sequence[int], share: float) -> floa
         below *= 1.0 - share
     rank = 3 + int(FEW * (1.0 - below))
     places = [place_of(j, n) for j in range(times * FEW * many)]
-    bounds = [drops[at] - steps(leads[at]) for at in places]
+    bounds = [drawn[at].drop - steps(drawn[at].lead) for at in places]
     for time in range(times):
         part = bounds[time * FEW * many :][: FEW * many]
         largest = sorted((max(part[i : i + many]) for i in range(0, len(part), many)), reverse=True)

@@ -1,0 +1,36 @@
+/* sieve_impl.h - private to sieve.c and sieve_avx512.c: what every mesh has. */
+#ifndef DPTK_SIEVE_IMPL_H
+#define DPTK_SIEVE_IMPL_H
+
+#include "filter_impl.h"
+
+/* Of at most DPTK_CHUNK packed scores those whose key is at least `bound`, and those whose byte is
+ * at most `most`, in order: where they are, in memory for DPTK_MESH_MORE more, and their
+ * scores: keys, of floats their bits as doubles. Returns how many. */
+typedef size_t dptk_mesh_fn(const char *data, const uint8_t *byte, size_t n, int64_t bound,
+                            uint8_t most, uint32_t *at, int64_t *score);
+enum { DPTK_MESH_MORE = 16 };
+
+/* By type. */
+extern dptk_mesh_fn *const dptk_mesh_avx512[];
+
+static inline int64_t bits_of_double(double x)
+{
+    int64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* Those from i on one by one, without a branch; and the scores of all. */
+#define MESH_SCORES(name, code, type, i, n)                                                        \
+    for (; i < n; i++) {                                                                           \
+        DPTK_SCORE(type, x, data + i * sizeof x);                                                  \
+        at[held] = (uint32_t)i;                                                                    \
+        held += (size_t)((any && !name##_less(x, edge)) | (byte[i] <= most));                      \
+    }                                                                                              \
+    for (size_t j = 0; j < held; j++) {                                                            \
+        DPTK_SCORE(type, x, data + at[j] * sizeof x);                                              \
+        score[j] = code >= DPTK_F32 ? bits_of_double((double)x) : name##_key(x);                   \
+    }
+
+#endif

@@ -1,0 +1,209 @@
+"""Noise drawn of what a sieve lets through: kernel, law, choice."""
+
+import math
+
+import numpy as np
+import pytest
+from tapes import random_case, words
+
+import dptopk as dp
+from dptopk import SeededRng, _core
+from dptopk.mechanisms import _drawn
+from dptopk.mechanisms._drawn import Sieve
+from dptopk.mechanisms._select import Tail, scores_of
+from dptopk.reference import draw as exact
+from dptopk.reference.noise import sequence_law
+from dptopk.reference.race import Tape
+from dptopk.verification.sampling import chi_square
+
+
+def kernel(scores, sieve, tape, *, k, scale):
+    source = _core.TapeSource(tape)
+    source.begin()
+    picks = _drawn.pick(source, scores, sieve, k=k, scale=scale)
+    if picks is False:
+        assert source.read(1)[0] == tape[0]
+    return picks if picks is None or picks is False else picks.tolist()
+
+
+def reference(scores, sieve, tape, *, k, scale):
+    fresh = np.random.default_rng(99)
+    source = Tape(
+        _core.TapeSource(tape).read, lambda n: fresh.integers(0, 2**64, size=n, dtype=np.uint64)
+    )
+    real = scores.dtype.kind == "f"
+    of = exact.Sieve(scores_of(np.array([sieve.key]), real)[0], sieve.byte)
+    return exact.draw(source, list(Tail(scores, real)), k=k, scale=scale, sieve=of)
+
+
+def a_sieve(scores, seed):
+    """Return some sieve: of few or many, with room for few or many."""
+    rng = np.random.default_rng(seed)
+    key = int(np.sort(_core.keys(scores))[int(rng.random() * (scores.size - 1))])
+    byte = int(rng.choice([0, 1, 3, 7, 31, 100, 127, 200, 255]))
+    return Sieve(min(key, 2**63 - 2), byte, int(rng.choice([1, 2 * scores.size])))
+
+
+def test_kernel_equals_reference_on_the_same_tape(levels):
+    """At every level, for sieves that are widened and sieves that let all through; and twins."""
+    cases = []
+    for seed in range(150):
+        scores, case = random_case(seed)
+        sieve, tape = a_sieve(scores, seed), words(seed, 2 * scores.size + 20)
+        if kernel(scores, sieve, tape, **case) is not False:
+            cases.append((scores, sieve, tape, case, reference(scores, sieve, tape, **case)))
+    assert len(cases) > 80
+    for _ in levels:
+        undecided = 0
+        for scores, sieve, tape, case, right in cases:
+            picks = kernel(scores, sieve, tape, **case)
+            undecided += picks is None
+            assert picks is None or picks == right
+        assert undecided < len(cases) / 2
+    twins = [0, 0, 0]
+    for scores, sieve, tape, case, right in cases:
+        other = {**case, "scale": 1.3 * case["scale"]}
+        twins[0] += kernel(scores, sieve, tape, **other) not in (None, right)
+        twins[1] += kernel(scores, sieve, np.roll(tape, 1), **case) not in (None, right)
+        wider = sieve._replace(byte=(sieve.byte + 1) % 256)
+        twins[2] += kernel(scores, wider, tape, **case) not in (None, False, right)
+    assert min(twins) > 10
+
+
+@pytest.mark.parametrize("dtype", ["i8", "f8"])
+def test_kernel_equals_plain_arithmetic_on_many_scores(dtype, levels):
+    """All further bits are the same, which a tape of one byte over and over makes them, so that
+    NumPy knows all values, whoever is let through and when."""
+    n, cases = 70_001, []
+    for seed, (k, byte) in enumerate([(5, 0), (900, 3), (900, 40), (20_000, 255), (3000, 0)]):
+        rng = np.random.default_rng(seed)
+        first = rng.integers(0, 2**64, size=-(-n // 8), dtype=np.uint64)
+        tape = np.r_[first, np.full(2 * n, np.uint64(0xABABABABABABABAB))]
+        bytes_ = (first[:, None] >> np.arange(0, 64, 8, dtype=np.uint64)) & np.uint64(255)
+        noise = -np.log(-np.log1p(-(bytes_.ravel()[:n] + 0xABABABABABAB / 2**48) / 256))
+        scores = rng.normal(size=n) if dtype == "f8" else rng.permutation(n * 40)[:n]
+        scale = 0.7 if dtype == "f8" else n * 30.0
+        values = scores / scale + noise
+        order = np.argsort(-values)[: k + 1]
+        assert np.diff(-values[order]).min() > 1e-12
+        key = int(np.sort(_core.keys(scores))[-(k // 2 + 1)])
+        cases.append((scores, Sieve(key, byte, 9), tape, k, scale, order[:k].tolist()))
+    for _ in levels:
+        for scores, sieve, tape, k, scale, right in cases:
+            assert kernel(scores, sieve, tape, k=k, scale=scale) == right
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "u1", "u2", "u4", "u8", "f4"])
+def test_a_column_of_any_type_is_its_wide_one(dtype, levels):
+    """Strided or not, with a key at the ends of the type."""
+    n, tape = 20_011, words(1, 60_000)
+    real = dtype == "f4"
+    info = np.finfo(dtype) if real else np.iinfo(dtype)
+    scores = np.random.default_rng(1).integers(0, 100, size=n).astype(dtype)
+    scores[:2] = info.min, info.max
+    wide = scores.astype("f8" if real else "i8")
+    if dtype == "u8":
+        wide = _core.keys(scores)
+    keys = _core.keys(wide).tolist()
+    decided = 0
+    for _ in levels:
+        for key in (keys[0] - 1, keys[0], keys[2], keys[1], keys[1] + 1):
+            sieve = Sieve(min(max(key, -(2**63)), 2**63 - 2), 20, 9)
+            case = {"k": 60, "scale": 1e4}
+            if real or scores.itemsize > 4:
+                case["scale"] = float(info.max) / 2.0**38
+            right = kernel(wide, sieve, tape, **case)
+            decided += right is not None
+            for column in (scores, np.repeat(scores, 3)[::3], np.repeat(scores[::-1], 2)[::-2]):
+                assert kernel(column, sieve, tape, **case) == right
+    assert decided > 2
+
+
+@pytest.mark.parametrize("byte", [0, 20, 255])
+def test_picks_have_the_exact_law(byte):
+    """However far it has to be widened; a key above which a score is said to be has another law."""
+    scores = np.array([7, 5, 6, 5, 2, 4])
+    law = sequence_law(dict(enumerate(scores.tolist())), k=2, scale=3.0, noise="gumbel")
+
+    def sample(scale, twin=False):
+        def pairs(draws, seed):
+            tapes = SeededRng(seed).generator.integers(0, 2**64, (draws, 40), dtype=np.uint64)
+            if twin:  # first bits serve two items
+                tapes[:, 0] = tapes[:, 0] & 0xFFFFFF | (tapes[:, 0] & 0xFFFFFF) << 24
+            sieve = Sieve(5, byte, 9)
+            return [tuple(kernel(scores, sieve, tape, k=2, scale=scale)) for tape in tapes]
+
+        return pairs
+
+    assert chi_square(law, sample(3.0), draws=20_000, seed=5).passed
+    assert not chi_square(law, sample(4.0), draws=20_000, seed=5).passed
+    assert not chi_square(law, sample(3.0, twin=True), draws=20_000, seed=5).passed
+
+
+N = 300_000
+SHAPES = {
+    "ties": np.arange(N) % 10,
+    "normal": np.random.default_rng(3).normal(size=N),
+    "all equal": np.full(N, 7),
+    "float32": np.random.default_rng(4).normal(size=N).astype(np.float32)[::-1],
+    "uint64": np.random.default_rng(5).integers(0, 9, N).astype(np.uint64) + np.uint64(2**63),
+    "int8 strided": np.random.default_rng(6).integers(-5, 5, (N, 2), dtype=np.int8)[:, 1],
+    "one far above": np.where(np.arange(N) == 77, 10**9, np.arange(N) % 10),
+    "some far below": np.where(np.arange(N) % 3 == 0, -1e30, np.arange(N) % 10 / 7),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_choice_lets_about_as_many_through_as_was_expected(shape):
+    """It is the cost; and few times it has to be widened."""
+    scores, sifted, widened = SHAPES[shape], 0, 0
+    tape = words(4, scores.size)
+    for k in (300, 3000, 30_000):
+        for scale in (1.0, 3.0, 100.0):
+            sieve = _drawn.part_to_draw(scores, k=k, scale=scale)
+            if not isinstance(sieve, Sieve):
+                continue
+            sifted += 1
+            source = _core.TapeSource(tape)
+            source.begin()
+            picks = _drawn.pick(source, scores, sieve, k=k, scale=scale)
+            assert len(picks) == k
+            used = np.flatnonzero(tape == source.read(1))[0] - scores.size / 8
+            through = (_core.keys(scores) > sieve.key).sum() + scores.size * (sieve.byte + 1) / 256
+            assert 0.5 * through < sieve.through < 1.5 * through + 1000
+            widened += used > through / 8 + 2 * k + 1000
+    assert sifted > 2
+    assert widened <= 1
+
+
+@pytest.mark.parametrize("shape", ["ties", "normal"])
+def test_an_exact_replay_gives_the_same_picks(shape, monkeypatch):
+    scores = SHAPES[shape][:140_000]
+    case = {"k": 3000, "scale": 30.0}
+    sieve = _drawn.part_to_draw(scores, **case)
+    assert isinstance(sieve, Sieve)
+    case["k"] = 30
+    picks = kernel(scores, sieve, words(1, 90_000), **case)
+    assert picks == reference(scores, sieve, words(1, 90_000), **case)
+    whole = dp.noisy_topk(scores, 3000, scale=30.0, rng=SeededRng(1))
+    monkeypatch.setattr(_core, "error_factor", 2.0**52)
+    assert kernel(scores, sieve, words(1, 90_000), **case) is None
+    assert dp.noisy_topk(scores, 3000, scale=30.0, rng=SeededRng(1)).tolist() == whole.tolist()
+
+
+def test_bad_input_of_the_kernel():
+    source, scores = _core.TapeSource(words(0, 99)), np.arange(5)
+    for array, key, byte, k, what in (
+        (scores, 2, 0, 0, "too few"),
+        (scores, 2, 0, 6, "too few"),
+        (scores.astype(np.float16), 2, 0, 1, "halves"),
+        (scores, 2, -1, 1, "byte"),
+        (scores, 2, 256, 1, "byte"),
+        (scores, 2**63 - 1, 0, 1, "key"),
+    ):
+        with pytest.raises(ValueError, match=what):
+            _core.draw_sieved(source, array, key, byte, 9, k, 1.0)
+    for far in (np.array([10**15, 2, 1]), np.array([math.inf, 2.0, 1.0])):
+        source.begin()
+        assert _core.draw_sieved(source, far, 1, 0, 9, 1, 1e-3) is False
+    assert source.read(99).tolist() == words(0, 99).tolist()
