@@ -441,6 +441,37 @@ int dptk_race_rows(dptk_rng *rng, const dptk_rows *rows, size_t end, double scal
 int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double scale, int noise,
                      double error_factor, dptk_race_scratch *scratch, int64_t *left, int64_t *item);
 
+/* ---- survey.c: how noise is drawn best --------------------------------------- */
+
+/* What a sample tells of many scores. Costs are of a call, in ns; infinite: that is no way. */
+typedef struct dptk_survey {
+    double spread; /* of how many of the sample about the k largest noisy scores are; 0 if most of
+                    * these would be without noise: then a sample doesn't know the floor */
+    double fall;   /* by how many scales scores fall from the k-th to some behind the 1.25 k-th */
+    double sieve_cost;
+    int64_t key; /* ... and what it is: see dptk_sieve */
+    int byte;
+    size_t through; /* about so many are let through */
+    double part_cost;
+    int64_t most; /* ... of all scores that are larger: see dptk_rest */
+    double floor;
+    size_t held, looks; /* about so many are in it, and so many looks into the rest needed */
+} dptk_survey;
+
+/* It follows from the scores and the scale, and changes what a call costs, never its law.
+ *
+ *   col    the scores, all finite, of any type but DPTK_F16
+ *   k      how many are to be picked, 1 <= k
+ *   scale  of the noise, 0 < scale finite
+ *   size   of the sample, at most DPTK_SURVEY_MOST and col->n
+ *   floor  some more than k noisy scores are above this; or -INFINITY: not known
+ *   out    out
+ *
+ * Cost: some 20 ns for each of the sample. */
+enum { DPTK_SURVEY_MOST = 1024 };
+void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, double floor,
+                    dptk_survey *out);
+
 /* ---- draw.c: all noise at once --------------------------------------------- */
 
 /* The least and the largest key of a column. */

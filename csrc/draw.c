@@ -132,12 +132,6 @@ static size_t room_for(size_t n) { return n + DPTK_BLOCK + CHUNK + 1; }
 
 size_t dptk_draw_scratch(size_t capacity) { return ARRAYS * room_for(capacity); }
 
-/* Some place, the j-th of places as even as they can be, for any number of them. */
-static size_t place_of(size_t j, size_t n)
-{
-    return (size_t)((j * UINT64_C(0x9E3779B9) & UINT32_MAX) * n >> 32);
-}
-
 /* A score near the k-th: values near it are known best, however large the largest is. A few of
  * not so many scores may be sampled though they are far above. Of few scores that are not far
  * apart it is the largest. */

@@ -1,4 +1,4 @@
-/* draw_impl.h - private to draw.c and draw_few.c: the noise of a word, with its error, and what
+/* draw_impl.h - private to draw.c, draw_few.c and survey.c: the noise of a word, with its error, and what
  * scores say about differences. All of it for the compiler's vectors too. */
 #ifndef DPTK_DRAW_IMPL_H
 #define DPTK_DRAW_IMPL_H
@@ -149,6 +149,12 @@ static inline double drop_wide(int64_t key, int64_t from)
 static inline double drop_real(int64_t bits, int64_t from)
 {
     return from_bits((uint64_t)bits) - from_bits((uint64_t)from);
+}
+
+/* Some place, the j-th of places as even as they can be, for any number of them. */
+static inline size_t place_of(size_t j, size_t n)
+{
+    return (size_t)((j * UINT64_C(0x9E3779B9) & UINT32_MAX) * n >> 32);
 }
 
 /* The least and the largest key of some scores: functions for a target, of integers and reals. */

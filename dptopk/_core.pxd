@@ -140,6 +140,20 @@ cdef extern from "dptk.h" nogil:
                          int64_t *left, int64_t *item)
 
     # ---- draw.c
+    ctypedef struct dptk_survey:
+        double spread
+        double fall
+        double sieve_cost
+        int64_t key
+        int byte
+        size_t through
+        double part_cost
+        int64_t most
+        double floor
+        size_t held
+        size_t looks
+    void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, double floor,
+                        dptk_survey *out)
     ctypedef struct dptk_span:
         pass
     int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)

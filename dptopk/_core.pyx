@@ -1314,6 +1314,24 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
     return 0
 
 
+# ---- survey.c
+
+def survey(scores, size_t k, double scale, size_t size, double floor):
+    """dptk_survey as a dict."""
+    cdef Py_buffer view
+    cdef dptk_column column
+    cdef dptk_survey found
+    memset(&found, 0, sizeof(found))
+    column_of(scores, &view, &column)
+    try:
+        if not (1 <= k and 1 <= size <= column.n and column.type != DPTK_F16):
+            raise ValueError("there are too few scores, or halves")
+        dptk_survey_of(&column, k, scale, size, floor, &found)
+    finally:
+        PyBuffer_Release(&view)
+    return found
+
+
 # ---- draw.c
 
 def finite(scores):

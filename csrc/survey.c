@@ -1,0 +1,194 @@
+/* survey.c - what some of many scores tell of all: how noise is drawn best of them.
+ *
+ * It follows from the scores and the scale alone, and changes the cost, never the law. */
+#include "cut_impl.h"
+#include "draw_impl.h"
+#include "float_state.h"
+
+enum { SOME = DPTK_SURVEY_MOST, WAYS = 8 };
+#define FAR 0x1p200 /* scales, of which doubles may lose track */
+
+/* What a score costs, in ns: to be sifted; to be let through by a sieve; to be passed by, for a
+ * part; to be put there, and more for the first of a block; to be looked at in the rest. */
+static const double SIFT = 0.4, THROUGH = 4.0, PASS = 0.15, PART = 5.0, FIRST = 10.0, LOOK = 50.0;
+enum { BLOCK = 64 };
+
+/* A sample in descending order, in scales from about the k-th of all. */
+typedef struct sample {
+    int64_t key[SOME];
+    double x[SOME], weight[SOME]; /* e^x */
+    double origin;                /* the score, or key of an integer, of x = 0 */
+    size_t n;
+    double mass[SOME + 1]; /* of the weights from one on */
+    double each;           /* so many scores are as one of the sample */
+    double floor, low;     /* some more than k noisy scores are above; ... */
+    double spread; /* of how many of the sample they are, or so; 0: most would be without noise */
+} sample;
+
+static double number_of(int64_t key, int real) { return real ? key_double(key) : (double)key; }
+
+static void take_sample(sample *s, const dptk_column *col, size_t size, size_t k, double scale)
+{
+    const double MOST = 600.0; /* far below the range of doubles */
+    int64_t key[SOME], index[SOME], to_index[SOME];
+    const int real = col->type >= DPTK_F32;
+    size_t kth;
+    s->n = size;
+    s->each = (double)col->n / (double)size;
+    kth = (size_t)((double)k / s->each);
+    for (size_t j = 0; j < size; j++) {
+        key[j] = score_key(col, place_of(j, col->n));
+        index[j] = 0;
+    }
+    dptk_sort_pairs(key, index, size, s->key, to_index);
+    s->origin = number_of(s->key[kth < size ? kth : size - 1], real);
+    for (size_t i = 0; i < size; i++) {
+        s->x[i] = (number_of(s->key[i], real) - s->origin) / scale;
+        s->weight[i] = exp(s->x[i] < -MOST ? -MOST : s->x[i] > MOST ? MOST : s->x[i]);
+    }
+}
+
+/* Above which so many of the sample are: as if those above stayed there, and others came there by a
+ * chance of e^-gap. */
+static double floor_of(const sample *s, double wanted, size_t *above)
+{
+    for (*above = 0; *above < s->n && (double)*above < wanted; ++*above) {
+        const double floor = log(s->mass[*above] / (wanted - (double)*above));
+        if (floor >= s->x[*above]) return floor;
+    }
+    return s->x[*above < s->n ? *above : s->n - 1];
+}
+
+/* Where the k-th score may be, if the largest of all go on as those of the sample do by a power of
+ * their rank: so that none that matters is missing from the sample. */
+static double kth_of(const sample *s, double k)
+{
+    enum { HIGH = 1, STEP = 16, LOW = 2 * STEP - 1 };
+    const double middle = s->x[s->n / 2];
+    const double steps = log((HIGH + 1) * s->each / k) / log(STEP);
+    if (steps <= 0.0 || s->n < SOME) return -INFINITY; /* the sample has it, or says too little */
+    return middle
+         + (s->x[HIGH] - middle) * pow((s->x[HIGH] - middle) / (s->x[LOW] - middle), steps);
+}
+
+/* Where some more than k are above; and where they are if the sample has too many by what is not
+ * much. */
+static void find_floors(sample *s, double k)
+{
+    const double wanted = k * (1.25 + 3.0 / sqrt(k)) / s->each;
+    double sum, squares;
+    size_t above;
+    s->mass[s->n] = 0.0;
+    for (size_t i = s->n; i-- > 0;) s->mass[i] = s->mass[i + 1] + s->weight[i];
+    s->floor = floor_of(s, wanted, &above);
+    sum = squares = (double)above;
+    for (size_t i = above; i < s->n; i++) {
+        const double chance = exp(s->x[i] - s->floor);
+        sum += chance;
+        squares += chance * chance;
+    }
+    s->spread = sum > 2.0 * (double)above && kth_of(s, k) < s->floor ? sum * sum / squares : 0.0;
+    s->low = floor_of(s, wanted * (1.0 + 1.5 * sqrt(squares) / sum), &above);
+}
+
+/* By how many scales scores fall from the k-th on to the last that a cut would have, or some more. */
+static double fall_of(const sample *s, double k)
+{
+    enum { MORE = 2 };
+    const size_t kth = (size_t)(k / s->each), last = kth + (size_t)(k / 4.0 / s->each) + MORE;
+    return last < s->n ? s->x[kth] - s->x[last] : 0.0;
+}
+
+/* About how many scores are above x. */
+static double above(const sample *s, double x)
+{
+    size_t low = 0, high = s->n;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (s->x[middle] > x)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return s->each * (double)low;
+}
+
+/* The key of about the score at x, and where that is. */
+static int64_t key_at(const sample *s, int real, double scale, double *x)
+{
+    /* Without last bits, about which machines may differ. */
+    const uint64_t LAST = (UINT64_C(1) << 32) - 1;
+    const double MOST = 0x1p62;
+    double score = s->origin + scale * *x;
+    int64_t key;
+    if (real) {
+        key = f64_key(score) & (int64_t)~LAST;
+        score = key_double(key);
+    } else {
+        score = floor(score < -MOST ? -MOST : score > MOST ? MOST : score);
+        key = (int64_t)score;
+    }
+    *x = (score - s->origin) / scale;
+    return key;
+}
+
+/* The sieve that seems the cheapest, and its cost. */
+static double best_sieve(const sample *s, int real, double scale, dptk_survey *out)
+{
+    const double n = s->each * (double)s->n;
+    double least = INFINITY;
+    for (int way = 0; way < WAYS; way++) {
+        const double share = (double)(1 << way) / 256.0; /* of bytes, or so */
+        double x = s->low + log(share), bytes, through;
+        const int64_t key = key_at(s, real, scale, &x);
+        bytes = ceil(256.0 * exp(x < s->low ? x - s->low : 0.0));
+        bytes = bytes > 1.0 ? bytes : 1.0;
+        through = above(s, x);
+        through += (n - through) * bytes / 256.0;
+        if (!(through < least)) continue;
+        least = through;
+        out->key = key;
+        out->byte = (int)bytes - 1;
+        out->through = (size_t)through;
+    }
+    return SIFT * n + THROUGH * least;
+}
+
+/* The part that seems the cheapest: all that are above one of the sample. */
+static double best_part(const sample *s, dptk_survey *out)
+{
+    const double n = s->each * (double)s->n;
+    double least = INFINITY;
+    for (size_t i = 1; i < s->n; i++) {
+        const double over = s->each * (double)i, gap = s->low - s->x[i];
+        const double looks = (n - over) * exp(-gap);
+        const double blocks = over < n / BLOCK ? over : n / BLOCK;
+        const double cost = PASS * n + PART * over + FIRST * blocks + LOOK * looks;
+        if (!(cost < least && gap > 0.0) || s->key[i] == s->key[i - 1]) continue;
+        least = cost;
+        out->most = s->key[i];
+        out->floor = gap;
+        out->held = (size_t)over;
+        out->looks = (size_t)looks;
+    }
+    return least;
+}
+
+void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, double floor,
+                    dptk_survey *out)
+{
+    const uint64_t state = dptk_float_begin();
+    const int real = col->type >= DPTK_F32;
+    sample s;
+    take_sample(&s, col, size < SOME ? size : SOME, k, scale);
+    find_floors(&s, (double)k);
+    if (floor > -INFINITY) s.low = (floor - s.origin) / scale - 0.25;
+    out->spread = s.spread;
+    out->fall = fall_of(&s, (double)k);
+    out->sieve_cost = out->part_cost = INFINITY;
+    if (s.x[0] < FAR && s.x[s.n - 1] > -FAR && fabs(s.low) < FAR) {
+        out->sieve_cost = best_sieve(&s, real, scale, out);
+        out->part_cost = best_part(&s, out);
+    }
+    dptk_float_end(state);
+}
