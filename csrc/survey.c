@@ -67,6 +67,7 @@ static double kth_of(const sample *s, double k)
     const double middle = s->x[s->n / 2];
     const double steps = log((HIGH + 1) * s->each / k) / log(STEP);
     if (steps <= 0.0 || s->n < SOME) return -INFINITY; /* the sample has it, or says too little */
+    if (!(s->x[HIGH] > s->x[LOW])) return s->x[HIGH];
     return middle
          + (s->x[HIGH] - middle) * pow((s->x[HIGH] - middle) / (s->x[LOW] - middle), steps);
 }

@@ -1,7 +1,7 @@
 /* All noise at once against long doubles: picks in the order of their values and all others below,
  * at every SIMD level, whatever the error bounds are multiplied by. Behind the words of the first
  * bits the tape has one word over and over: so each item's further bits are known, whoever gets
- * them and when. */
+ * them and when. By a part or a sieve too. */
 #include "fuzz.h"
 
 static __int128 whole(const char *at, int type)
@@ -133,6 +133,87 @@ static void check_rows(const dptk_column *col, size_t k, double scale, double fa
     free(one), free(words);
 }
 
+/* What a score is above the largest, exactly or nearly, and how far below that the least is. */
+static long double drops_of(const dptk_column *col, long double *drop)
+{
+    long double top = -INFINITY, worst = 0.0L;
+    __int128 best = 0;
+    for (size_t i = 0; i < col->n; i++) {
+        const char *const at = col->data + (ptrdiff_t)i * col->stride;
+        if (col->type >= DPTK_F32)
+            top = real(at, col->type) > top ? real(at, col->type) : top;
+        else if (i == 0 || whole(at, col->type) > best)
+            best = whole(at, col->type);
+    }
+    for (size_t i = 0; i < col->n; i++) {
+        const char *const at = col->data + (ptrdiff_t)i * col->stride;
+        drop[i] = col->type >= DPTK_F32 ? real(at, col->type) - top
+                                        : (long double)(whole(at, col->type) - best);
+        worst = -drop[i] > worst ? -drop[i] : worst;
+    }
+    return worst;
+}
+
+/* The k picks are the largest values in order, but for what is close. */
+static void check_picks(const int64_t *item, size_t k, const long double *value, size_t n,
+                        long double close)
+{
+    char *const picked = room(n);
+    memset(picked, 0, n);
+    for (size_t i = 0; i < k; i++) {
+        CHECK(item[i] >= 0 && (size_t)item[i] < n && !picked[item[i]]);
+        picked[item[i]] = 1;
+        if (i) CHECK(value[item[i]] <= value[item[i - 1]] + close);
+    }
+    for (size_t i = 0; i < n; i++) CHECK(picked[i] || value[i] <= value[item[k - 1]] + close);
+    free(picked);
+}
+
+/* By a sieve: all bytes of U but the first are one, whoever gets them and when. */
+static void sieved(const dptk_column *col, uint64_t seed, size_t k, double scale, double factor)
+{
+    const size_t n = col->n, firsts = (n + 7) / 8, given = firsts + (n + 7) / 8 + n + 9;
+    const size_t space = dptk_sieve_room(n + 1), little = 1 + (size_t)(seed >> 30) % n;
+    const uint64_t rest = 0x0101010101010101u * (uint8_t)(seed >> 3);
+    input in = {(const uint8_t *)&seed, (const uint8_t *)(&seed + 1)};
+    uint64_t *const words = tape(&in, given);
+    int64_t *const score = room(space * 8), *const index = room(space * 8);
+    int64_t *const item = room(k * 8), *const first = room(k * 8);
+    int64_t *const scratch = room(dptk_draw_scratch(n + 1) * 8);
+    uint16_t *const lead = room(space * 2);
+    long double *const value = room(n * sizeof *value);
+    const long double worst = drops_of(col, value) / scale;
+    int decided = 0;
+    dptk_sieve s = {.col = col, .score = score, .index = index, .lead = lead};
+    CHECK(dptk_keys(col, (size_t)(seed >> 11) % n, 1, &s.key) == DPTK_OK);
+    s.key -= s.key == INT64_MAX;
+    for (size_t i = firsts; i < given; i++) words[i] = rest;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t u = words[i / 8] >> 8 * (i % 8) << 56 | rest >> 8;
+        value[i] = value[i] / scale - logl(exponential_of(u, 0.5L));
+    }
+    for (int level = 0; level <= dptk_simd_best(); level++) {
+        for (int way = 0; way < 3; way++) {
+            dptk_rng rng;
+            int status;
+            dptk_simd_set(level);
+            dptk_tape_init(&rng, words, given);
+            s.byte = (uint8_t)(seed >> 22);
+            s.capacity = way == 1 ? little : n + 1;
+            status = dptk_draw_sieved(&rng, &s, k, scale, way == 2 ? factor : 1.0, scratch, item);
+            CHECK(status == DPTK_OK || status == DPTK_UNDECIDED || status == DPTK_NAN
+                  || (status == DPTK_SCRATCH && way == 1));
+            if (status != DPTK_OK) continue;
+            if (decided) CHECK(same(item, first, k * 8));
+            memcpy(first, item, k * 8);
+            decided = 1;
+            check_picks(item, k, value, n, 0x1p-58L * (worst + 64.0L));
+        }
+    }
+    free(words), free(score), free(index), free(item), free(first), free(scratch), free(lead);
+    free(value);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const int types[] = {DPTK_I64, DPTK_F64, DPTK_I8,  DPTK_I16, DPTK_I32,
@@ -152,36 +233,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t little = 1 + (size_t)further % n;
     int64_t *scratch = room(dptk_draw_scratch(n) * 8);
     int64_t *narrow = room(dptk_draw_scratch(little) * 8);
-    long double *value = room(n * sizeof *value), top = -INFINITY, worst = 0.0L;
-    __int128 best = 0;
+    long double *value = room(n * sizeof *value), worst = 0.0L;
     int finite = 1, before = -1, decided = 0;
     for (size_t i = 0; i < n; i++) {
         if (given)
             memcpy(scores + i * width, in.at + i % given * width, width);
         else
             memset(scores + i * width, (int)(i % 5), width);
-        if (floats) {
-            const double x = real(scores + i * width, type);
-            finite &= isfinite(x) != 0;
-            if (i == 0 || x > top) top = x;
-        } else if (i == 0 || whole(scores + i * width, type) > best) {
-            best = whole(scores + i * width, type);
-        }
+        if (floats) finite &= isfinite(real(scores + i * width, type)) != 0;
     }
     for (size_t i = 0; i < n; i++) words[leads + i] = further;
+    const dptk_column col = {scores, (ptrdiff_t)width, n, type};
+    if (finite) worst = drops_of(&col, value) / scale;
     for (size_t i = 0; finite && i < n; i++) {
-        const long double drop = floats ? real(scores + i * width, type) - top
-                                        : (long double)(whole(scores + i * width, type) - best);
         const uint64_t u = words[i / 4] >> 16 * (i % 4) << 48 | further >> 16;
-        value[i] = drop / scale - logl(exponential_of(u, 0.5L));
-        if (-drop / scale > worst) worst = -drop / scale;
+        value[i] = value[i] / scale - logl(exponential_of(u, 0.5L));
     }
     const long double close = 0x1p-58L * (worst + 64.0L);
-    const dptk_column col = {scores, (ptrdiff_t)width, n, type};
     for (int level = 0; level <= dptk_simd_best(); level++) {
         for (int wide = 0; wide < 2; wide++) {
             dptk_rng rng;
-            char *picked;
             dptk_simd_set(level);
             dptk_span span;
             const int ready = dptk_draw_prepare(&col, scale, &span);
@@ -208,19 +279,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (decided) CHECK(same(item, first, k * 8));
             memcpy(first, item, k * 8);
             decided = 1;
-            picked = room(n);
-            memset(picked, 0, n);
-            for (size_t i = 0; i < k; i++) {
-                CHECK(item[i] >= 0 && (size_t)item[i] < n && !picked[item[i]]);
-                picked[item[i]] = 1;
-                if (i) CHECK(value[item[i]] <= value[item[i - 1]] + close);
-            }
-            for (size_t i = 0; i < n; i++)
-                CHECK(picked[i] || value[i] <= value[item[k - 1]] + close);
-            free(picked);
+            check_picks(item, k, value, n, close);
         }
     }
     if (finite && k < 50) part(&col, further, k, scale, factor);
+    if (finite) sieved(&col, further, k, scale, factor);
     free(words), free(scores), free(item), free(first), free(scratch), free(narrow), free(value);
     return 0;
 }

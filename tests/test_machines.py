@@ -16,7 +16,7 @@ from dptopk.reference.race import Tape
 ROOT = Path(__file__).parents[1]
 SOURCES = [*sorted(ROOT.glob("tests/c/*.c")), *sorted(ROOT.glob("csrc/*.c"))]
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/csrc"]
-CASES = 3700
+CASES = 3748
 
 pytestmark = [
     pytest.mark.full,

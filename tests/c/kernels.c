@@ -200,6 +200,36 @@ static void parts(void)
     }
 }
 
+/* Sieves that let few through, and all, and that are widened. */
+static void sieves(void)
+{
+    static int64_t score[2 * MOST], index[2 * MOST], item[MOST], all[MOST];
+    static uint16_t lead[2 * MOST];
+    static const int types[] = {DPTK_I64, DPTK_F64, DPTK_U8, DPTK_F32, DPTK_I16, DPTK_U64};
+    static const int bytes[] = {0, 3, 40, 255};
+    if (dptk_sieve_room(MOST) > 2 * MOST) abort();
+    for (size_t c = 0; c < 48; c++) {
+        dptk_rng rng = tape(850000 + c);
+        const size_t n = 2 + word() % 3000;
+        const dptk_column col = column(types[c % 6], n, c);
+        const size_t k = 1 + word() % (n / 8 + 1);
+        int64_t *const work = room(dptk_draw_scratch(n + 1));
+        dptk_sieve sieve = {.col = &col,
+                            .byte = bytes[c % 4],
+                            .capacity = n + 1,
+                            .score = score,
+                            .index = index,
+                            .lead = lead};
+        int status;
+        dptk_keys(&col, 0, n, all);
+        sieve.key = all[n / 2] < INT64_MAX ? all[n / 2] : 0;
+        status = dptk_draw_sieved(&rng, &sieve, k, c % 3 ? 1e3 : 1e17, 1.0, work, item);
+        print("sieve", types[c % 6], c, status,
+              status == DPTK_OK ? hash(hash(k, item, k), score, sieve.through.n) : 0);
+        free(work);
+    }
+}
+
 static void others(void)
 {
     static int64_t out[500];
@@ -229,6 +259,7 @@ int main(int count, char **arguments)
     races();
     draws();
     parts();
+    sieves();
     others();
     sets();
     return 0;
