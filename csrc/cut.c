@@ -183,7 +183,7 @@ static void sort_runs(int64_t *keys, int64_t *index, size_t n, int64_t most, uns
 /* How many of the highest bits the passes sort by, of `bits`. */
 static unsigned sorted_bits(size_t n, unsigned bits, unsigned *width)
 {
-    enum { MANY = 12000 };
+    enum { MANY = 3000 };
 
     *width = 1;
     while (*width < WIDTH && *width < bits && n >> *width > 1) ++*width;
