@@ -108,12 +108,12 @@ static size_t between(const int64_t *keys, size_t n, int64_t least, int64_t most
 /* The same, of many from those between two of a sample, which seldom are not about it. */
 static int64_t select_key(const int64_t *keys, size_t n, size_t rank, int64_t *work, size_t *ties)
 {
-    enum { MANY = 4096, SIZE = 512 };
+    enum { SIZE = 512, ENOUGH = 8 * SIZE };
     const size_t expected = (size_t)((double)SIZE * (double)rank / (double)n);
     const size_t few = expected < SIZE / 2 ? expected : SIZE - expected;
     size_t margin = 3, above, kept;
 
-    if (n < MANY) return select_part(keys, n, rank, work, ties);
+    if (n < ENOUGH) return select_part(keys, n, rank, work, ties);
     for (size_t root = 1; root * root < 7 * few; root++) margin++;
     for (size_t i = 0; i < SIZE; i++) work[i] = keys[n / SIZE * i];
     const int64_t most = expected > margin
@@ -124,12 +124,15 @@ static int64_t select_key(const int64_t *keys, size_t n, size_t rank, int64_t *w
                             : INT64_MIN;
     kept = between(keys, n, least, most, work, &above);
     if (rank <= above || rank > above + kept) return select_part(keys, n, rank, work, ties);
-    return select_part(work, kept, rank - above, work, ties);
+    if (least < most) return select_part(work, kept, rank - above, work, ties);
+    *ties = rank - above;
+    return most;
 }
 
 /* One pass of a stable radix sort: by `width` bits of how far the keys are below `most`. Its
  * counters would add up in what calls itself below. */
-enum { WIDTH = 12 }; /* at most */
+enum { WIDTH = 12 };   /* at most */
+enum { TWICE = 3000 }; /* so many are sorted in two passes */
 
 DPTK_NOINLINE static void sort_pass(const int64_t *keys, const int64_t *index, size_t n,
                                     int64_t most, unsigned shift, unsigned width, int64_t *keys_out,
@@ -180,16 +183,33 @@ static void sort_runs(int64_t *keys, int64_t *index, size_t n, int64_t most, uns
     }
 }
 
-/* How many of the highest bits the passes sort by, of `bits`. */
-static unsigned sorted_bits(size_t n, unsigned bits, unsigned *width)
+/* By their highest bits, in one pass or two, after which most are in order. A run has at least
+ * five bits fewer than all, so a sort within a sort soon ends. */
+void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out, int64_t *index_out)
 {
-    enum { MANY = 3000 };
+    int64_t least = keys[0], most = keys[0];
+    unsigned bits = 0, width = 1, shift = 0, passes = 0;
+    int rises = 0;
 
-    *width = 1;
-    while (*width < WIDTH && *width < bits && n >> *width > 1) ++*width;
-    if (n < MANY || bits <= *width) return *width;
-    *width = WIDTH - 1; /* its counters share the cache with the data */
-    return 2 * *width < bits ? 2 * *width : bits;
+    for (size_t i = 1; i < n; i++) {
+        least = keys[i] < least ? keys[i] : least;
+        most = keys[i] > most ? keys[i] : most;
+        rises |= keys[i] > keys[i - 1];
+    }
+    if (rises) {
+        while (bits < 64 && below(most, least, bits) > 0) bits++;
+        while (width < WIDTH && width < bits && n >> width > 1) width++;
+        passes = n >= TWICE && bits > width ? 2 : 1;
+        if (passes == 2) width = WIDTH - 1; /* its counters share the cache with the data */
+        shift = bits > passes * width ? bits - passes * width : 0;
+        sort_pass(keys, index, n, most, shift, width, keys_out, index_out);
+        if (passes == 2) sort_pass(keys_out, index_out, n, most, shift + width, width, keys, index);
+    }
+    if (passes != 1) {
+        memcpy(keys_out, keys, n * sizeof *keys);
+        memcpy(index_out, index, n * sizeof *index);
+    }
+    if (shift > 0) sort_runs(keys_out, index_out, n, most, shift, keys, index);
 }
 
 /* ---- a key and its index as one word --------------------------------------- */
@@ -211,20 +231,23 @@ DPTK_NOINLINE static void word_pass(const uint64_t *word, size_t n, unsigned shi
 }
 
 /* In ascending order words that differ in their lowest `bits` alone, and are in order if they
- * differ in the lowest `low` alone. */
+ * differ in the lowest `low` alone: as dptk_sort_pairs does. */
 static void sort_words(uint64_t *word, size_t n, unsigned bits, unsigned low, uint64_t *work)
 {
     enum { FAR = 32 };
-    unsigned width, shift;
-    const unsigned by = sorted_bits(n, bits - low, &width);
+    unsigned width = 1, shift;
 
-    shift = bits - by;
-    word_pass(word, n, shift, width < by ? by - width : width, work);
-    if (width < by)
-        word_pass(work, n, bits - width, width, word);
-    else
+    while (width < WIDTH - 1 && width < bits - low && n >> width > 1) width++;
+    if (bits - low > width) {
+        shift = bits - low > 2 * width ? bits - 2 * width : low;
+        word_pass(word, n, shift, width, work);
+        word_pass(work, n, shift + width, width, word);
+    } else {
+        shift = bits - width;
+        word_pass(word, n, shift, width, work);
         memcpy(word, work, n * sizeof *word);
-    if (shift <= low) return;
+    }
+    if (shift == low) return;
     for (size_t i = 1; i < n; i++) { /* as sort_runs does */
         const uint64_t one = word[i];
         const size_t last = i > FAR ? i - FAR : 0;
@@ -241,56 +264,35 @@ static void sort_words(uint64_t *word, size_t n, unsigned bits, unsigned low, ui
     }
 }
 
-/* Keys that are `most` less multiples of 2^step below 2^bits, of ascending indices below
- * 2^low. The words stand where the keys do. */
-static void sort_packed(int64_t *keys, const int64_t *index, size_t n, int64_t most, unsigned step,
-                        unsigned bits, unsigned low, int64_t *keys_out, int64_t *index_out)
+/* The same as dptk_sort_pairs, of ascending indices. Many keys that are `most` less multiples of a
+ * power of two make words with their indices, if they have room in one: in two passes that is
+ * half as much to move. */
+static void sort_hits(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
+                      int64_t *index_out)
 {
+    enum { FEWEST = 1500 };
     uint64_t *const word = (uint64_t *)keys;
+    int64_t least, most, differ = 0;
+    unsigned bits = 0, step = 0, low = 0;
 
+    if (n >= FEWEST) {
+        range_of(keys, n, &least, &most);
+        while (bits < 64 && below(most, least, bits) > 0) bits++;
+        while ((uint64_t)index[n - 1] >> low > 0) low++;
+        if (bits + low > 64) /* as those of floats are */
+            for (size_t i = 1; i < n; i++) differ |= keys[i] ^ keys[0];
+        while (differ != 0 && !(differ >> step & 1)) step++;
+    }
+    if (bits <= WIDTH || bits - step + low > 64) {
+        dptk_sort_pairs(keys, index, n, keys_out, index_out);
+        return;
+    }
     for (size_t i = 0; i < n; i++) word[i] = below(most, keys[i], step) << low | (uint64_t)index[i];
     sort_words(word, n, bits - step + low, low, (uint64_t *)keys_out);
     for (size_t i = 0; i < n; i++) {
         keys_out[i] = (int64_t)((uint64_t)most - (word[i] >> low << step));
         index_out[i] = (int64_t)(word[i] & ((UINT64_C(1) << low) - 1));
     }
-}
-
-/* By their highest bits, in one pass or two, after which most are in order. A run has at least
- * five bits fewer than all, so a sort within a sort soon ends. */
-void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out, int64_t *index_out)
-{
-    int64_t least = keys[0], most = keys[0], differ = 0, all = index[0];
-    unsigned bits = 0, width = 0, shift = 0, by = 0, step = 0, low = 0;
-    int rises = 0, falls = 0;
-
-    for (size_t i = 1; i < n; i++) {
-        least = keys[i] < least ? keys[i] : least;
-        most = keys[i] > most ? keys[i] : most;
-        differ |= keys[i] ^ keys[0];
-        all |= index[i];
-        rises |= keys[i] > keys[i - 1];
-        falls |= index[i] < index[i - 1];
-    }
-    if (rises) {
-        while (bits < 64 && below(most, least, bits) > 0) bits++;
-        while (!(differ >> step & 1)) step++;
-        while (low < 64 && (uint64_t)all >> low > 0) low++;
-        if (!falls && bits - step + low <= 64 && low > 0) {
-            sort_packed(keys, index, n, most, step, bits, low, keys_out, index_out);
-            return;
-        }
-        by = sorted_bits(n, bits, &width);
-        shift = bits - by;
-        sort_pass(keys, index, n, most, shift, width < by ? by - width : width, keys_out,
-                  index_out);
-        if (width < by) sort_pass(keys_out, index_out, n, most, bits - width, width, keys, index);
-    }
-    if (!rises || width < by) {
-        memcpy(keys_out, keys, n * sizeof *keys);
-        memcpy(index_out, index, n * sizeof *index);
-    }
-    if (shift > 0) sort_runs(keys_out, index_out, n, most, shift, keys, index);
 }
 
 /* ---- the cut ------------------------------------------------------------- */
@@ -337,7 +339,7 @@ static int bound_is_last(const cut *c, size_t *ties)
     size_t above = 0, equal = 0;
 
     for (size_t i = 0; i < held && i < SOME; i++) equal += keys[i] == bound;
-    if (equal == 0) return 0;
+    if (equal == 0 || !c->sampled) return 0;
     equal = 0;
     for (size_t i = 0; i < held; i++) {
         above += keys[i] > bound;
@@ -532,7 +534,7 @@ static void take(cut *c, int sorted, int64_t *keys, int64_t *index)
     if (hits->held <= DPTK_FEW) {
         dptk_take_few(hits->keys, hits->index, hits->held, c->m, sorted, keys, index);
     } else if (sorted) {
-        dptk_sort_pairs(hits->keys, hits->index, c->m, keys, index);
+        sort_hits(hits->keys, hits->index, c->m, keys, index);
     } else {
         memcpy(keys, hits->keys, c->m * sizeof *keys);
         memcpy(index, hits->index, c->m * sizeof *index);
