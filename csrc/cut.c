@@ -558,6 +558,25 @@ static int cut_few(const dptk_column *col, size_t m, int order, int64_t *keys, i
     return DPTK_OK;
 }
 
+/* The first of not too many. */
+enum { ONE = 512 };
+
+static int cut_one(const dptk_column *col, int order, int64_t *keys, int64_t *index, int *negative)
+{
+    int64_t all[ONE], least, most;
+    int64_t i = 0;
+
+    if (dptk_ordered_keys(col, order & DPTK_LEAST ? -1 : 0, all) == DPTK_NAN
+        && !(order & DPTK_NAN_LAST))
+        return DPTK_NAN;
+    range_of(all, col->n, &least, &most);
+    while (all[i] != most) i++;
+    if (negative) *negative = least < 0 && col->type <= DPTK_I64;
+    keys[0] = most;
+    index[0] = i;
+    return DPTK_OK;
+}
+
 static int cut_many(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
                     int64_t *index, int *negative)
 {
@@ -593,6 +612,7 @@ static int cut_many(const dptk_column *col, size_t m, int order, int64_t *scratc
 int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
              int64_t *index, int *negative)
 {
+    if (m == 1 && col->n <= ONE) return cut_one(col, order, keys, index, negative);
     if (col->n <= DPTK_FEW) return cut_few(col, m, order, keys, index, negative);
 
     const uint64_t state = dptk_float_begin();

@@ -16,7 +16,7 @@ SAMPLED = 4 * CHUNK  # from here on it takes its first bound from a sample
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
 # Around the vector widths (4, 8), the steps of the loops (16, 32, 64), the chunk, and the size
 # below which everything fits the buffer of candidates (3 * CHUNK + 3 * m).
-EDGES = [1, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65]
+EDGES = [1, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 511, 512, 513]
 EDGES += [CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 2, 3 * CHUNK + 3, 3 * CHUNK + 4]
 
 
@@ -433,7 +433,7 @@ def test_keys_and_cut(dtype, level):
     assert not _core.cut(np.abs(x[x > 0]), 1)[2]
 
 
-@pytest.mark.parametrize("n", [1, 31, 32, 33, 64, CHUNK, SAMPLED, SAMPLED + 33])
+@pytest.mark.parametrize("n", [1, 31, 32, 33, 64, 512, CHUNK, SAMPLED, SAMPLED + 33])
 def test_one_negative_is_seen_wherever_it_is(n, level):
     for at in {0, n // 2, n - 1}:
         x = np.arange(n) % 5
