@@ -483,24 +483,33 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
     return DPTK_OK;
 }
 
+/* Above which some more than k of what is drawn are: for what bounds are too high and floors off. */
+static double estimated_floor(const draws *d, size_t k)
+{
+    const double share = (double)(k + k / 5 + 8) / (double)d->col->n;
+    return share > 0.5 || d->col->n <= DPTK_DRAW_FEW ? -INFINITY : floor_at(d, share);
+}
+
 static int draw_all(draws *d, dptk_rng *rng, size_t k, int64_t *item)
 {
-    /* Some more than k, for what bounds are too high and floors off. */
-    const double share = (double)(k + k / 5 + 8) / (double)d->col->n;
     const int status = read_leads(d, rng);
     if (status != DPTK_OK) return status;
-    const double floor = share > 0.5 ? -INFINITY : floor_at(d, share);
+    const double floor = estimated_floor(d, k);
     if (!(floor < INFINITY)) return DPTK_CHANGED; /* by scores that are not finite any more */
     return settle(d, rng, NULL, NULL, floor, k, item);
 }
 
+/* The rest's floor is known before anything is drawn: it may be lower than need be. */
 static int draw_part(draws *d, dptk_rng *rng, const dptk_rest *rest, race *r, size_t k,
                      int64_t *item)
 {
-    const double floor = drop_of(d, score_of(d, rest->key)) * d->factor + rest->floor * UNITS;
+    double floor = drop_of(d, score_of(d, rest->key)) * d->factor + rest->floor * UNITS - BASE;
     int status = read_leads(d, rng);
     if (status == DPTK_OK) status = dptk_add_tail(r);
-    return status == DPTK_OK ? settle(d, rng, r, NULL, floor - BASE, k, item) : status;
+    if (status != DPTK_OK) return status;
+    const double estimate = estimated_floor(d, k);
+    floor = estimate > floor ? estimate : floor;
+    return settle(d, rng, r, NULL, floor, k, item);
 }
 
 int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, const dptk_rest *rest,

@@ -96,13 +96,12 @@ def draw(
         leads, items = first_bits(tape, n, 16), range(n) if rest is None else rest.items
         for item, score, lead in zip(items, scores, leads, strict=True):
             drawn.append(Drawn(item, score, drop_of(score), lead))
+        share = (k + k // 5 + 8) / n
+        floor = -math.inf if n <= FEW or share > 0.5 else floor_at(drawn, share)
         if rest is not None:
             block = Block(rest.most, 0.0, len(rest.scores) - n, "tail")
             hidden = Hidden(tape, rest, block, runner_of)
-            floor = drop_of(rest.most) + rest.floor * UNITS - BASE
-        else:
-            share = (k + k // 5 + 8) / n
-            floor = -math.inf if n <= FEW or share > 0.5 else floor_at(drawn, share)
+            floor = max(floor, drop_of(rest.most) + rest.floor * UNITS - BASE)
     seen: set[int] = set()
     runners: list[Runner] = []
     fall = 0.25 * UNITS
