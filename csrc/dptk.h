@@ -61,14 +61,14 @@ int dptk_simd_set(int level); /* returns the level now in use (never above best)
 /* ---- rng.c: where random words come from -------------------------------- */
 
 /* A tape of 64-bit words. Kernels read `*next++` and call `refill` when
- * `next == end`; refill makes more words readable and returns DPTK_OK, or
- * returns DPTK_TAPE_END. It must not move or change words already read, so
+ * `next == end`; refill makes one word or more readable, of the n that are wanted
+ * as many as it can at once, and returns DPTK_OK, or returns DPTK_TAPE_END. It must not move or change words already read, so
  * that after DPTK_UNDECIDED the same words can be replayed. A kernel only
  * touches `next`, `end` and `refill`. */
 typedef struct dptk_rng {
     const uint64_t *next;
     const uint64_t *end;
-    int (*refill)(struct dptk_rng *rng);
+    int (*refill)(struct dptk_rng *rng, size_t n);
     const uint64_t *first; /* where the current call began to read */
 } dptk_rng;
 
@@ -106,14 +106,14 @@ typedef struct dptk_drawn {
 void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state, uint64_t *words,
                      size_t capacity);
 
-/* ChaCha20 with fast key erasure: a refill makes 16 blocks, of which 32 bytes
- * replace the key and the rest are words. */
+/* ChaCha20 with fast key erasure: a refill makes 16 blocks, or some times as many, of which
+ * each time 32 bytes replace the key and the rest are words. */
 typedef struct dptk_chacha {
     dptk_buffer buffer; /* first member */
     uint32_t key[8];    /* key of the next batch; never the key of a past one */
 } dptk_chacha;
 
-#define DPTK_CHACHA_BATCH 124u /* words a refill: 16 blocks less the next key */
+#define DPTK_CHACHA_BATCH 124u /* words at a time: 16 blocks less the next key */
 
 /* One ChaCha20 block as in RFC 8439 section 2.3: 16 little-endian words. */
 void dptk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3],

@@ -30,13 +30,14 @@ void dptk_wipe(void *memory, size_t n)
 
 /* ---- tapes --------------------------------------------------------------- */
 
-static int no_more(dptk_rng *rng)
+static int no_more(dptk_rng *rng, size_t n)
 {
-    (void)rng;
+    (void)rng, (void)n;
     return DPTK_TAPE_END;
 }
 
-static void rng_init(dptk_rng *rng, const uint64_t *words, size_t n, int (*refill)(dptk_rng *))
+static void rng_init(dptk_rng *rng, const uint64_t *words, size_t n,
+                     int (*refill)(dptk_rng *, size_t))
 {
     rng->first = rng->next = words;
     rng->end = words + n;
@@ -52,7 +53,8 @@ void dptk_rewind(dptk_rng *rng) { rng->next = rng->first; }
 
 /* ---- buffers ------------------------------------------------------------- */
 
-static void buffer_init(dptk_buffer *b, uint64_t *words, size_t capacity, int (*refill)(dptk_rng *))
+static void buffer_init(dptk_buffer *b, uint64_t *words, size_t capacity,
+                        int (*refill)(dptk_rng *, size_t))
 {
     rng_init(&b->rng, words, 0, refill);
     b->words = words;
@@ -91,8 +93,9 @@ void dptk_buffer_grow(dptk_buffer *b, uint64_t *words, size_t capacity)
     rng->next = words + read;
 }
 
-static int drawn_refill(dptk_rng *rng)
+static int drawn_refill(dptk_rng *rng, size_t n)
 {
+    (void)n;
     dptk_drawn *d = (dptk_drawn *)rng;
     if (room(&d->buffer) == 0) return DPTK_TAPE_END;
     d->buffer.words[rng->end - d->buffer.words] = d->draw(d->state);
@@ -213,13 +216,15 @@ DPTK_NOINLINE void dptk_burn_stack(void)
     dptk_wipe(frames, sizeof frames);
 }
 
-static int chacha_refill(dptk_rng *rng)
+static int chacha_refill(dptk_rng *rng, size_t n)
 {
     dptk_chacha *c = (dptk_chacha *)rng;
     if (room(&c->buffer) < DPTK_CHACHA_BATCH) return DPTK_TAPE_END;
-    make_batch(c, c->buffer.words + (rng->end - c->buffer.words));
+    do {
+        make_batch(c, c->buffer.words + (rng->end - c->buffer.words));
+        rng->end += DPTK_CHACHA_BATCH;
+    } while ((size_t)(rng->end - rng->next) < n && room(&c->buffer) >= DPTK_CHACHA_BATCH);
     dptk_burn_stack();
-    rng->end += DPTK_CHACHA_BATCH;
     return DPTK_OK;
 }
 

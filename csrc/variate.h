@@ -33,7 +33,7 @@ static inline double score_drop(const dptk_groups *g, int64_t key, int64_t lower
 static inline int next_word(dptk_rng *rng, uint64_t *word)
 {
     if (rng->next == rng->end) {
-        int status = rng->refill(rng);
+        int status = rng->refill(rng, 1);
         if (status != DPTK_OK) return status;
     }
     *word = *rng->next++;
@@ -44,7 +44,7 @@ static inline int next_word(dptk_rng *rng, uint64_t *word)
 static inline int words_at_hand(dptk_rng *rng, size_t n)
 {
     while ((size_t)(rng->end - rng->next) < n) {
-        const int status = rng->refill(rng);
+        const int status = rng->refill(rng, n);
         if (status != DPTK_OK) return status;
     }
     return DPTK_OK;

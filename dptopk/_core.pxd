@@ -27,7 +27,7 @@ cdef extern from "dptk.h" nogil:
     ctypedef struct dptk_rng:
         const uint64_t *next
         const uint64_t *end
-        int (*refill)(dptk_rng *rng) noexcept nogil
+        int (*refill)(dptk_rng *rng, size_t n) noexcept nogil
         const uint64_t *first
 
     ctypedef struct dptk_buffer:

@@ -142,7 +142,7 @@ cdef class Source:
                 words[i] = self.rng.next[0]
                 self.rng.next += 1
                 i += 1
-            elif self.rng.refill(self.rng) != DPTK_OK:
+            elif self.rng.refill(self.rng, 1) != DPTK_OK:
                 self.extend()
         return 0
 

@@ -38,7 +38,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     plain_one = s;
     init(&plain_one, right, MOST); /* read once, from the first word to the last */
     dptk_rng *rng = &plain_one.as.buffer.rng;
-    for (int status = DPTK_OK; status == DPTK_OK; rng->next = rng->end) status = rng->refill(rng);
+    for (int status = DPTK_OK; status == DPTK_OK; rng->next = rng->end)
+        status = rng->refill(rng, 1);
     const size_t all = (size_t)(rng->end - right);
     memset(words, 0, capacity * 8);
     init(&s, words, capacity);
@@ -69,7 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         } else {
             for (size_t i = 0; i < count && read < all; i++) {
                 if (rng->next == rng->end) {
-                    const int status = rng->refill(rng);
+                    const int status = rng->refill(rng, count - i);
                     CHECK(status == DPTK_OK || status == DPTK_TAPE_END);
                     if (status == DPTK_OK)
                         CHECK(rng->end <= words + capacity && rng->next < rng->end);

@@ -246,7 +246,7 @@ static void others(void)
     for (int i = 0; i < 32; i++) key[i] = (uint8_t)i;
     dptk_chacha_init(&chacha, key, stream, 4 * DPTK_CHACHA_BATCH);
     for (size_t c = 0; c < 4; c++) {
-        const int status = chacha.buffer.rng.refill(&chacha.buffer.rng);
+        const int status = chacha.buffer.rng.refill(&chacha.buffer.rng, 1);
         print("chacha", 0, c, status, hash(1, stream, (c + 1) * DPTK_CHACHA_BATCH));
     }
 }
