@@ -193,10 +193,11 @@ static int64_t key_of(const draws *d, int64_t score)
 
 /* A floor above which some more than a share of all bounds lie: the median of some maxima of
  * equally many, as no more than DPTK_FEW are quick to put in order; or the fitting rank of them,
- * where maxima for the median would be of too many, or of less than one. */
-static double floor_at(const draws *d, double share)
+ * where maxima for the median would be of too many, or of less than one. By `more` ranks lower; or
+ * infinite, if there are not so many. */
+static double floor_at(const draws *d, double share, size_t more)
 {
-    enum { TIMES = 2, PART = 16, MOST = 64, MORE = 3 };
+    enum { TIMES = 2, PART = 16, MOST = 64 };
     const size_t n = d->col->n, times = n < LARGE ? 1 : TIMES;
     const size_t part = n / (PART * times * DPTK_FEW), limit = part < MOST ? part : MOST;
     const size_t wanted = (size_t)(0.69 / share);
@@ -205,7 +206,8 @@ static double floor_at(const draws *d, double share)
     size_t rank, j = 0;
     int64_t buffer;
     for (size_t i = 0; i < many; i++) below *= 1.0 - share;
-    rank = MORE + (size_t)(DPTK_FEW * (1.0 - below));
+    rank = more + (size_t)(DPTK_FEW * (1.0 - below));
+    if (rank > DPTK_FEW) return INFINITY;
     for (size_t time = 0; time < times; time++) {
         int64_t largest[DPTK_FEW];
         for (size_t i = 0; i < DPTK_FEW; i++) {
@@ -415,9 +417,11 @@ static void forget(draws *d, const dptk_rest *rest, size_t shown)
 
 /* ---- all together ----------------------------------------------------------- */
 
-/* How far a floor that was too high falls at first, and how much further each time. */
+/* How far a floor that was too high falls at first at least, and how much further each time; and to
+ * how many ranks lower. */
 #define FALL (0.25 * UNITS)
 #define FALLS 1.25
+enum { MORE = 3 };
 
 /* What an item that a sieve drops is below: its score is no more than what values are measured
  * from, and its U begins with a larger byte. By 2, as a margin is rounded. */
@@ -450,12 +454,19 @@ static int read_leads(draws *d, dptk_rng *rng)
     return DPTK_OK;
 }
 
+/* Above which some more than k of what is drawn are: for what bounds are too high and floors off. */
+static double estimated_floor(const draws *d, size_t k, size_t more)
+{
+    const double share = (double)(k + k / 5 + 8) / (double)d->col->n;
+    return share > 0.5 || d->col->n <= DPTK_DRAW_FEW ? -INFINITY : floor_at(d, share, more);
+}
+
 /* Pick from those above a floor that falls until they are enough. */
 static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double floor, size_t k,
                   int64_t *item)
 {
     double before = INFINITY, fall = FALL;
-    size_t found = 0;
+    size_t found = 0, more = MORE;
     int status = DPTK_OK;
     while (status == DPTK_OK) {
         const size_t first = d->n;
@@ -473,7 +484,9 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
             status = widen(d, sieve, rng);
             floor = floor_of(sieve);
         } else {
+            const double lower = rest ? INFINITY : estimated_floor(d, k, more *= 2);
             floor = fall < DEEP * UNITS ? floor - fall : -INFINITY;
+            floor = lower < floor ? lower : floor;
             fall *= FALLS;
         }
     }
@@ -483,18 +496,11 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
     return DPTK_OK;
 }
 
-/* Above which some more than k of what is drawn are: for what bounds are too high and floors off. */
-static double estimated_floor(const draws *d, size_t k)
-{
-    const double share = (double)(k + k / 5 + 8) / (double)d->col->n;
-    return share > 0.5 || d->col->n <= DPTK_DRAW_FEW ? -INFINITY : floor_at(d, share);
-}
-
 static int draw_all(draws *d, dptk_rng *rng, size_t k, int64_t *item)
 {
     const int status = read_leads(d, rng);
     if (status != DPTK_OK) return status;
-    const double floor = estimated_floor(d, k);
+    const double floor = estimated_floor(d, k, MORE);
     if (!(floor < INFINITY)) return DPTK_CHANGED; /* by scores that are not finite any more */
     return settle(d, rng, NULL, NULL, floor, k, item);
 }
@@ -507,7 +513,7 @@ static int draw_part(draws *d, dptk_rng *rng, const dptk_rest *rest, race *r, si
     int status = read_leads(d, rng);
     if (status == DPTK_OK) status = dptk_add_tail(r);
     if (status != DPTK_OK) return status;
-    const double estimate = estimated_floor(d, k);
+    const double estimate = estimated_floor(d, k, MORE);
     floor = estimate > floor ? estimate : floor;
     return settle(d, rng, r, NULL, floor, k, item);
 }

@@ -292,7 +292,7 @@ def test_picks_have_the_exact_law_when_the_floor_falls():
             Drawn(item, score, float(score - 8) * (UNITS / scale), lead)
             for item, (score, lead) in enumerate(zip(scores.tolist(), leads, strict=True))
         ]
-        first = floor_at(drawn, (k + k // 5 + 8) / n)
+        first = floor_at(drawn, (k + k // 5 + 8) / n, 3)
         above = sum(is_above(each.drop, first, each.lead) for each in drawn)
         fell += int(np.flatnonzero(tape == source.read(1))[0]) > n // 4 + above
     assert fell > 10

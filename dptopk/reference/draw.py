@@ -27,6 +27,7 @@ from dptopk.reference.race import (
 __all__ = ["Rest", "Sieve", "draw"]
 
 FEW = 64  # maxima that are ranked
+MORE = 3  # ranks
 LARGE = 2048  # scores, of which more are looked at for the floor
 NEAR = 4096.0  # scales
 MANY, A_FEW = 1 << 14, 2  # of fewer scores some of FEW may be far above the others
@@ -96,15 +97,14 @@ def draw(
         leads, items = first_bits(tape, n, 16), range(n) if rest is None else rest.items
         for item, score, lead in zip(items, scores, leads, strict=True):
             drawn.append(Drawn(item, score, drop_of(score), lead))
-        share = (k + k // 5 + 8) / n
-        floor = -math.inf if n <= FEW or share > 0.5 else floor_at(drawn, share)
+        floor = estimated_floor(drawn, k, MORE)
         if rest is not None:
             block = Block(rest.most, 0.0, len(rest.scores) - n, "tail")
             hidden = Hidden(tape, rest, block, runner_of)
             floor = max(floor, drop_of(rest.most) + rest.floor * UNITS - BASE)
     seen: set[int] = set()
     runners: list[Runner] = []
-    fall = 0.25 * UNITS
+    fall, more = 0.25 * UNITS, MORE
     while True:
         for place, (item, score, drop, lead) in enumerate(drawn):
             if place not in seen and is_above(drop, floor, lead):
@@ -121,7 +121,9 @@ def draw(
         if sieve is not None:
             floor = sifted.into(drawn)
         else:
-            floor = floor - fall if fall < DEEP * UNITS else -math.inf
+            more *= 2
+            lower = math.inf if rest is not None else estimated_floor(drawn, k, more)
+            floor = min(lower, floor - fall) if fall < DEEP * UNITS else -math.inf
             fall *= 1.25
 
 
@@ -197,8 +199,17 @@ def place_of(j: int, n: int) -> int:
     return (j * 0x9E3779B9 % 2**32) * n >> 32
 
 
-def floor_at(drawn: Sequence[Drawn], share: float) -> float:
-    """Return a floor above which some more than a share of all bounds lie, from some of them."""
+def estimated_floor(drawn: Sequence[Drawn], k: int, more: int) -> float:
+    """Return above what some more than k of what is drawn are."""
+    share = (k + k // 5 + 8) / len(drawn)
+    return -math.inf if len(drawn) <= FEW or share > 0.5 else floor_at(drawn, share, more)
+
+
+def floor_at(drawn: Sequence[Drawn], share: float, more: int) -> float:
+    """Return a floor above which some more than a share of all bounds lie, from some of them.
+
+    By `more` ranks lower; or infinity, if there are not so many.
+    """
     n = len(drawn)
     times = 1 if n < LARGE else 2
     limit = min(n // (16 * times * FEW), 64)
@@ -206,7 +217,9 @@ def floor_at(drawn: Sequence[Drawn], share: float) -> float:
     below, total = 1.0, 0.0
     for _ in range(many):
         below *= 1.0 - share
-    rank = 3 + int(FEW * (1.0 - below))
+    rank = more + int(FEW * (1.0 - below))
+    if rank > FEW:
+        return math.inf
     places = [place_of(j, n) for j in range(times * FEW * many)]
     bounds = [drawn[at].drop - steps(drawn[at].lead) for at in places]
     for time in range(times):
