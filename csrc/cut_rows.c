@@ -69,12 +69,12 @@ DPTK_AVX2 static inline void turn_square(const int64_t *keys, size_t stride, wor
 DPTK_AVX2 static inline void tag(const int64_t *keys, size_t stride, size_t first, size_t count,
                                  const part *of, __m256d *x)
 {
-    for (size_t i = first; i < first + count; i += ROWS) {
+    for (size_t i = 0; i < count; i += ROWS) {
         words key[ROWS];
-        turn_square(keys + i, stride, key);
+        turn_square(keys + first + i, stride, key);
         for (size_t j = 0; j < ROWS; j++)
-            *x++ = (__m256d)(((key[j] - of->base) >> of->shift << PLACE_BITS)
-                             + (LEAST_TAG + (LONGEST - 1 - i - j)));
+            x[i + j] = (__m256d)(((key[j] - of->base) >> of->shift << PLACE_BITS)
+                                 + (LEAST_TAG + (LONGEST - 1 - first - i - j)));
     }
 }
 
