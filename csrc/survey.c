@@ -21,7 +21,7 @@ typedef struct sample {
     size_t n;
     double mass[SOME + 1]; /* of the weights from one on */
     double each;           /* so many scores are as one of the sample */
-    double floor, low;     /* some more than k noisy scores are above; ... */
+    double floor, low;     /* some more than k noisy scores are above; and if the sample has many */
     double spread; /* of how many of the sample they are, or so; 0: most would be without noise */
 } sample;
 
@@ -72,8 +72,8 @@ static double kth_of(const sample *s, double k)
          + (s->x[HIGH] - middle) * pow((s->x[HIGH] - middle) / (s->x[LOW] - middle), steps);
 }
 
-/* Where some more than k are above; and where they are if the sample has too many by what is not
- * much. */
+/* Where some more than k are above; and where they are if the sample has more large scores than its
+ * share, by one and a half of its standard deviations. */
 static void find_floors(sample *s, double k)
 {
     const double wanted = k * (1.25 + 3.0 / sqrt(k)) / s->each;

@@ -123,7 +123,7 @@ def noisy_topk(
 
     Cost: one pass over the scores, then time in k alone. Of up to a few thousand
     scores, and where a good part of many scores are nearly as large as the k-th,
-    some bits of all Gumbel noise are drawn, 1 to 2 ns a score; other noise takes
+    some bits of all Gumbel noise are drawn, 0.5 to 2 ns a score; other noise takes
     more passes there. The array must not change during the call.
 
     Examples
