@@ -25,12 +25,13 @@ install = venv=$(or $(strip $(2)),.venv); if [ -x $$venv/bin/pip ]; then $$venv/
 	else $(PYTHON) -m pip --python $$venv/bin/python install -q $(1); fi
 
 # Kernels against their references, at every SIMD level; and the other tests of the C code.
-LEVEL_TESTS := $(addprefix tests/test_,argtopk.py draw.py race.py rows.py paths.py joint.py canonical.py)
-C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py discrete.py sparse_vector.py)
+LEVEL_TESTS := $(addprefix tests/test_,argtopk.py draw.py draw_sieve.py race.py rows.py paths.py \
+	joint.py canonical.py)
+C_TESTS := $(LEVEL_TESTS) $(addprefix tests/test_,topk.py rng.py survey.py discrete.py sparse_vector.py)
 # What may differ in a wheel: kernels, doors, what is kept in files, the command line. Its modules
 # are those of the checkout, byte for byte (tests/test_release.py): other tests would repeat.
-WHEEL_TESTS := argtopk topk race rows draw paths joint canonical rng discrete sparse_vector peel \
-	noisy_topk table mechanisms histogram groups session filter ledger cli files doors bounds \
+WHEEL_TESTS := argtopk topk race rows draw draw_sieve survey paths joint canonical rng discrete \
+	sparse_vector peel noisy_topk table mechanisms histogram groups session filter ledger cli files doors bounds \
 	builder sql plotting report
 
 .PHONY: demo test test-quick test-full test-oldest check lint san tsan fuzz clang dist sdist wheels \

@@ -448,6 +448,7 @@ typedef struct dptk_survey {
     double spread; /* of how many of the sample about the k largest noisy scores are; 0 if most of
                     * these would be without noise: then a sample doesn't know the floor */
     double fall;   /* by how many scales scores fall from the k-th to some behind the 1.25 k-th */
+    double cut_cost;
     double sieve_cost;
     int64_t key; /* ... and what it is: see dptk_sieve */
     int byte;
@@ -464,13 +465,14 @@ typedef struct dptk_survey {
  *   k      how many are to be picked, 1 <= k
  *   scale  of the noise, 0 < scale finite
  *   size   of the sample, at most DPTK_SURVEY_MOST and col->n
- *   floor  some more than k noisy scores are above this; or -INFINITY: not known
+ *   floor  so many scales above the score whose key is `origin` some more than k noisy scores are;
+ *          or -INFINITY: not known
  *   out    out
  *
  * Cost: some 20 ns for each of the sample. */
 enum { DPTK_SURVEY_MOST = 1024 };
-void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, double floor,
-                    dptk_survey *out);
+void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, int64_t origin,
+                    double floor, dptk_survey *out);
 
 /* ---- draw.c: all noise at once --------------------------------------------- */
 
@@ -536,7 +538,7 @@ int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, cons
  * score - scale log((byte + 1)/256). */
 typedef struct dptk_sieve {
     const dptk_column *col; /* the scores, all finite, of any type but DPTK_F16 */
-    int64_t key;            /* below INT64_MAX */
+    int64_t key;            /* below INT64_MAX; of floats not -1, which no score has */
     int byte;               /* 0 to 255 */
     size_t capacity;        /* of those let through: that many are too many */
     int64_t *score;         /* out: their keys, of floats their bits as doubles, in memory for */
@@ -559,15 +561,16 @@ int dptk_sieve_widen(dptk_sieve *sieve, dptk_rng *rng);
 
 /* The same picks as dptk_draw's, of items that a sieve lets through.
  *
- *   sieve    what it starts with; its capacity also bounds how many items may have a value
- *   rng, k, scale, error_factor, scratch, item  as above
+ *   sieve    what it starts with
+ *   rng, k, scale, error_factor, capacity, scratch, item  as above
  *
  * Words: the sieve's, then those of the candidates as above; and each time that it has to be
- * widened, because fewer than k values are above the floor that it makes certain, both once more.
+ * widened, because fewer than k values are above the floor that it makes certain, both once more;
+ * once it lets all through the floor falls as above.
  * Returns as dptk_draw does; and DPTK_NAN if scores above the key are infinite or too far above it:
  * that depends on the scores and the scale alone. What it computed of the words is wiped. */
 int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale, double error_factor,
-                     int64_t *scratch, int64_t *item);
+                     size_t capacity, int64_t *scratch, int64_t *item);
 
 /* The same of at most DPTK_DRAW_FEW scores, which need not be prepared: faster.
  *

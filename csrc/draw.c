@@ -24,8 +24,8 @@
 static inline int32_t margin_of(double drop, double floor, uint16_t r)
 {
     const double MOST = 0x1p31 - 0x1p8;
-    double room = drop - floor;
-    room = room > 0.0 ? room : 0.0;
+    double room = drop - floor; /* not a number, where both are past the range: no floor */
+    room = room <= 0.0 ? 0.0 : room;
     room = room < MOST ? room : MOST;
     return (int32_t)room - steps(r);
 }
@@ -215,7 +215,7 @@ static double floor_at(const draws *d, double share, size_t more)
             for (const size_t end = j + many; j < end; j++) {
                 const size_t at = place_of(j, n);
                 const double bound = drop_of(d, *scores_of(d->col, at, 1, &buffer)) * d->factor
-                                   - (double)steps(lead_of(d->word, at));
+                                   - (double)steps(d->word ? lead_of(d->word, at) : d->lead[at]);
                 best = bound > best ? bound : best;
             }
             largest[i] = f64_key(best);
@@ -423,24 +423,37 @@ static void forget(draws *d, const dptk_rest *rest, size_t shown)
 #define FALLS 1.25
 enum { MORE = 3 };
 
-/* What an item that a sieve drops is below: its score is no more than what values are measured
- * from, and its U begins with a larger byte. By 2, as a margin is rounded. */
-static double floor_of(const dptk_sieve *sieve)
+/* Above which some more than k of what is drawn are: for what bounds are too high and floors off. */
+static double estimated_floor(const draws *d, size_t k, size_t more)
 {
-    return sieve->byte < UINT8_MAX ? 2.0 - (double)steps((uint16_t)((sieve->byte + 1) << 8))
-                                   : -INFINITY;
+    const double share = (double)(k + k / 5 + 8) / (double)d->col->n;
+    return share > 0.5 || d->col->n <= DPTK_DRAW_FEW ? -INFINITY : floor_at(d, share, more);
 }
 
-static dptk_span span_of(const dptk_column *packed_words)
+/* What an item that a sieve drops is below: its score is no more than what values are measured
+ * from, and its U begins with a larger byte. By 2, so that whoever is let through later does not
+ * seem to have been above it. If nothing is dropped, any floor will do. */
+static double floor_of(const dptk_sieve *sieve, const draws *d, size_t k)
 {
-    return by_level[dptk_simd_get()].span[packed_words->type >= DPTK_F32](
-        (const int64_t *)(const void *)packed_words->data, packed_words->n);
+    return sieve->byte < UINT8_MAX ? 2.0 - (double)steps((uint16_t)((sieve->byte + 1) << 8))
+                                   : estimated_floor(d, k, MORE);
+}
+
+/* Of those let through, and of the key. */
+static dptk_span span_of(const dptk_sieve *sieve)
+{
+    const int real = sieve->through.type == DPTK_F64;
+    const int64_t *const score = (const int64_t *)(const void *)sieve->through.data;
+    dptk_span span = by_level[dptk_simd_get()].span[real](score, sieve->through.n);
+    span.least = sieve->key < span.least ? sieve->key : span.least;
+    span.most = sieve->key > span.most ? sieve->key : span.most;
+    return span;
 }
 
 static int widen(draws *d, dptk_sieve *sieve, dptk_rng *rng)
 {
     const int status = dptk_sieve_widen(sieve, rng);
-    const dptk_span span = span_of(&sieve->through);
+    const dptk_span span = span_of(sieve);
     d->kind = drops_of(&span, d->kind == REAL);
     return status;
 }
@@ -452,13 +465,6 @@ static int read_leads(draws *d, dptk_rng *rng)
     d->word = rng->next;
     rng->next += leads(d->col->n);
     return DPTK_OK;
-}
-
-/* Above which some more than k of what is drawn are: for what bounds are too high and floors off. */
-static double estimated_floor(const draws *d, size_t k, size_t more)
-{
-    const double share = (double)(k + k / 5 + 8) / (double)d->col->n;
-    return share > 0.5 || d->col->n <= DPTK_DRAW_FEW ? -INFINITY : floor_at(d, share, more);
 }
 
 /* Pick from those above a floor that falls until they are enough. */
@@ -480,9 +486,10 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
         if (d->n >= k) status = order(d, most, &found);
         if (status != DPTK_OK || found >= k) break;
         before = floor;
-        if (sieve) {
+        if (sieve && sieve->byte < UINT8_MAX) {
             status = widen(d, sieve, rng);
-            floor = floor_of(sieve);
+            floor = floor_of(sieve, d, k);
+            floor = floor < before ? floor : before;
         } else {
             const double lower = rest ? INFINITY : estimated_floor(d, k, more *= 2);
             floor = fall < DEEP * UNITS ? floor - fall : -INFINITY;
@@ -545,25 +552,26 @@ int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, cons
 }
 
 int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale, double error_factor,
-                     int64_t *scratch, int64_t *item)
+                     size_t capacity, int64_t *scratch, int64_t *item)
 {
     const uint64_t state = dptk_float_begin();
     int status = dptk_sieve_start(sieve, rng);
-    const dptk_span span = span_of(&sieve->through);
+    const dptk_span span = span_of(sieve);
     if (status == DPTK_OK) {
-        const dptk_span above = {sieve->key, span.most > sieve->key ? span.most : sieve->key};
+        const dptk_span above = {sieve->key, span.most};
         status = span_status(&above, sieve->col->type >= DPTK_F32, scale);
         if (status != DPTK_OK) status = DPTK_NAN;
     }
     if (status == DPTK_OK) {
         draws d = none(&sieve->through, &span, sieve->index, sieve->key, scale, error_factor,
-                       sieve->capacity, scratch);
+                       capacity, scratch);
         d.lead = sieve->lead;
-        status = settle(&d, rng, NULL, sieve, floor_of(sieve), k, item);
+        status = settle(&d, rng, NULL, sieve, floor_of(sieve, &d, k), k, item);
         forget(&d, NULL, 0);
     }
     dptk_wipe(sieve->lead, sieve->through.n * sizeof *sieve->lead);
-    dptk_wipe(sieve->index, dptk_sieve_room(sieve->through.n) * sizeof *sieve->index);
+    dptk_wipe(sieve->index, sieve->through.n * sizeof *sieve->index);
+    dptk_wipe(sieve->score, sieve->through.n * sizeof *sieve->score);
     dptk_burn_stack();
     dptk_float_end(state);
     return status;

@@ -117,8 +117,8 @@ dptk_filters dptk_filters_avx512 = {DPTK_TYPES(ENTRY)};
 
 /* ---- the mesh ------------------------------------------------------------- */
 
-/* Where the set bits of a block are, into at[held...], of which 16 more may be written over. Often
- * there are some. */
+/* Where the set bits of a block are, into at[held...], of which as many as the block has may be
+ * written over. Often there are some. */
 DPTK_AVX512 static inline size_t mark_some(uint64_t in, uint32_t first, uint32_t *at, size_t held)
 {
     const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

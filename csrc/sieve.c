@@ -99,7 +99,7 @@ static int sift(dptk_sieve *s, int before, dptk_rng *rng)
     size_t n = held;
     int64_t buffer[DPTK_CHUNK];
     uint8_t byte_buffer[DPTK_CHUNK];
-    uint32_t at[DPTK_CHUNK + DPTK_MESH_MORE];
+    uint32_t at[DPTK_CHUNK];
     for (size_t first = 0; first < s->col->n && n < s->capacity; first += DPTK_CHUNK) {
         const dptk_column chunk = packed(s->col, first, buffer);
         const uint8_t *const byte = bytes_of(s->word, first, chunk.n, byte_buffer);
@@ -119,13 +119,14 @@ static int sift(dptk_sieve *s, int before, dptk_rng *rng)
 int dptk_sieve_start(dptk_sieve *s, dptk_rng *rng)
 {
     const size_t words = (s->col->n + BYTES - 1) / BYTES;
-    const int status = words_at_hand(rng, words);
-    if (status != DPTK_OK) return status;
-    s->word = rng->next;
-    rng->next += words;
+    int status;
     s->through = (dptk_column){.data = (const char *)s->score,
                                .stride = sizeof *s->score,
                                .type = s->col->type >= DPTK_F32 ? DPTK_F64 : DPTK_I64};
+    status = words_at_hand(rng, words);
+    if (status != DPTK_OK) return status;
+    s->word = rng->next;
+    rng->next += words;
     return sift(s, -1, rng);
 }
 

@@ -1,15 +1,14 @@
-/* sieve_impl.h - private to sieve.c and sieve_avx512.c: what every mesh has. */
+/* sieve_impl.h - private to sieve.c and filter_avx512.c: what every mesh has. */
 #ifndef DPTK_SIEVE_IMPL_H
 #define DPTK_SIEVE_IMPL_H
 
 #include "filter_impl.h"
 
 /* Of at most DPTK_CHUNK packed scores those whose key is at least `bound`, and those whose byte is
- * at most `most`, in order: where they are, in memory for DPTK_MESH_MORE more, and their
- * scores: keys, of floats their bits as doubles. Returns how many. */
+ * at most `most`, in order: where they are, and their scores: keys, of floats their bits as
+ * doubles. Both have memory for all. Returns how many. */
 typedef size_t dptk_mesh_fn(const char *data, const uint8_t *byte, size_t n, int64_t bound,
                             uint8_t most, uint32_t *at, int64_t *score);
-enum { DPTK_MESH_MORE = 16 };
 
 /* By type. */
 extern dptk_mesh_fn *const dptk_mesh_avx512[];

@@ -11,13 +11,14 @@ enum { SOME = DPTK_SURVEY_MOST, WAYS = 8 };
 /* What a score costs, in ns: to be sifted; to be let through by a sieve; to be passed by, for a
  * part; to be put there, and more for the first of a block; to be looked at in the rest. */
 static const double SIFT = 0.4, THROUGH = 4.0, PASS = 0.15, PART = 5.0, FIRST = 10.0, LOOK = 50.0;
+static const double CUT = 0.25; /* to be cut */
 enum { BLOCK = 64 };
 
 /* A sample in descending order, in scales from about the k-th of all. */
 typedef struct sample {
     int64_t key[SOME];
     double x[SOME], weight[SOME]; /* e^x */
-    double origin;                /* the score, or key of an integer, of x = 0 */
+    int64_t origin;               /* the key of x = 0 */
     size_t n;
     double mass[SOME + 1]; /* of the weights from one on */
     double each;           /* so many scores are as one of the sample */
@@ -25,7 +26,11 @@ typedef struct sample {
     double spread; /* of how many of the sample they are, or so; 0: most would be without noise */
 } sample;
 
-static double number_of(int64_t key, int real) { return real ? key_double(key) : (double)key; }
+/* What a score is above another, by their keys. */
+static double above_origin(int64_t key, int64_t origin, int real)
+{
+    return real ? key_double(key) - key_double(origin) : drop_wide(key, origin);
+}
 
 static void take_sample(sample *s, const dptk_column *col, size_t size, size_t k, double scale)
 {
@@ -41,9 +46,9 @@ static void take_sample(sample *s, const dptk_column *col, size_t size, size_t k
         index[j] = 0;
     }
     dptk_sort_pairs(key, index, size, s->key, to_index);
-    s->origin = number_of(s->key[kth < size ? kth : size - 1], real);
+    s->origin = s->key[kth < size ? kth : size - 1];
     for (size_t i = 0; i < size; i++) {
-        s->x[i] = (number_of(s->key[i], real) - s->origin) / scale;
+        s->x[i] = above_origin(s->key[i], s->origin, real) / scale;
         s->weight[i] = exp(s->x[i] < -MOST ? -MOST : s->x[i] > MOST ? MOST : s->x[i]);
     }
 }
@@ -120,16 +125,18 @@ static int64_t key_at(const sample *s, int real, double scale, double *x)
     /* Without last bits, about which machines may differ. */
     const uint64_t LAST = (UINT64_C(1) << 32) - 1;
     const double MOST = 0x1p62;
-    double score = s->origin + scale * *x;
+    double more = scale * *x;
     int64_t key;
     if (real) {
-        key = f64_key(score) & (int64_t)~LAST;
-        score = key_double(key);
+        key = f64_key(key_double(s->origin) + more) & (int64_t)~LAST;
     } else {
-        score = floor(score < -MOST ? -MOST : score > MOST ? MOST : score);
-        key = (int64_t)score;
+        more = floor(more < -MOST ? -MOST : more > MOST ? MOST : more);
+        key = s->origin >= 0 && more > (double)(INT64_MAX - 1 - s->origin) ? INT64_MAX - 1
+            : s->origin < 0 && more < (double)(INT64_MIN - s->origin) ? INT64_MIN
+                                                                      : s->origin + (int64_t)more;
+        key = key < INT64_MAX ? key : INT64_MAX - 1;
     }
-    *x = (score - s->origin) / scale;
+    *x = above_origin(key, s->origin, real) / scale;
     return key;
 }
 
@@ -144,6 +151,7 @@ static double best_sieve(const sample *s, int real, double scale, dptk_survey *o
         const int64_t key = key_at(s, real, scale, &x);
         bytes = ceil(256.0 * exp(x < s->low ? x - s->low : 0.0));
         bytes = bytes > 1.0 ? bytes : 1.0;
+        if (!(bytes < 256.0)) continue; /* it would drop none */
         through = above(s, x);
         through += (n - through) * bytes / 256.0;
         if (!(through < least)) continue;
@@ -152,7 +160,16 @@ static double best_sieve(const sample *s, int real, double scale, dptk_survey *o
         out->byte = (int)bytes - 1;
         out->through = (size_t)through;
     }
-    return SIFT * n + THROUGH * least;
+    return least < INFINITY ? SIFT * n + THROUGH * least : INFINITY;
+}
+
+/* To cut some more than k, and look past them down to the floor. */
+static double cut_cost(const sample *s, double k)
+{
+    const double n = s->each * (double)s->n;
+    const size_t last = (size_t)(1.25 * k / s->each);
+    const double gap = s->low - s->x[last < s->n ? last : s->n - 1];
+    return CUT * n + LOOK * n * exp(gap > 0.0 ? -gap : 0.0);
 }
 
 /* The part that seems the cheapest: all that are above one of the sample. */
@@ -175,15 +192,17 @@ static double best_part(const sample *s, dptk_survey *out)
     return least;
 }
 
-void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, double floor,
-                    dptk_survey *out)
+void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, int64_t origin,
+                    double floor, dptk_survey *out)
 {
     const uint64_t state = dptk_float_begin();
     const int real = col->type >= DPTK_F32;
     sample s;
     take_sample(&s, col, size < SOME ? size : SOME, k, scale);
     find_floors(&s, (double)k);
-    if (floor > -INFINITY) s.low = (floor - s.origin) / scale - 0.25;
+    /* A quarter lower, for what is not known of it. */
+    if (floor > -INFINITY) s.low = floor - 0.25 + above_origin(origin, s.origin, real) / scale;
+    out->cut_cost = cut_cost(&s, (double)k);
     out->spread = s.spread;
     out->fall = fall_of(&s, (double)k);
     out->sieve_cost = out->part_cost = INFINITY;

@@ -1,6 +1,7 @@
 """The C surface of csrc/dptk.h as Cython sees it."""
 
 from libc.stddef cimport ptrdiff_t
+from libc.math cimport INFINITY
 from libc.stdint cimport INT64_MAX, int16_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
@@ -143,6 +144,7 @@ cdef extern from "dptk.h" nogil:
     ctypedef struct dptk_survey:
         double spread
         double fall
+        double cut_cost
         double sieve_cost
         int64_t key
         int byte
@@ -152,8 +154,8 @@ cdef extern from "dptk.h" nogil:
         double floor
         size_t held
         size_t looks
-    void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, double floor,
-                        dptk_survey *out)
+    void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size,
+                        int64_t origin, double floor, dptk_survey *out)
     ctypedef struct dptk_span:
         pass
     int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
@@ -177,7 +179,7 @@ cdef extern from "dptk.h" nogil:
         uint16_t *lead
     size_t dptk_sieve_room(size_t capacity)
     int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale,
-                         double error_factor, int64_t *scratch, int64_t *item)
+                         double error_factor, size_t capacity, int64_t *scratch, int64_t *item)
     enum:
         DPTK_DRAW_FEW
         DPTK_DRAW_ROWS

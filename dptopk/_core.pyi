@@ -175,7 +175,12 @@ def race_rows(
 
 # ---- draw.c
 def survey(
-    scores: npt.NDArray[Any], k: int, scale: float, size: int, floor: float
+    scores: npt.NDArray[Any],
+    k: int,
+    scale: float,
+    size: int,
+    origin: int = 0,
+    floor: float = ...,
 ) -> dict[str, Any]: ...
 def finite(scores: npt.NDArray[Any]) -> bool: ...
 def draw(source: Source, scores: npt.NDArray[Any], k: int, scale: float) -> Any: ...

@@ -1335,7 +1335,8 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
 
 # ---- survey.c
 
-def survey(scores, size_t k, double scale, size_t size, double floor):
+def survey(scores, size_t k, double scale, size_t size, int64_t origin=0,
+           double floor=-INFINITY):
     """dptk_survey as a dict."""
     cdef Py_buffer view
     cdef dptk_column column
@@ -1345,7 +1346,8 @@ def survey(scores, size_t k, double scale, size_t size, double floor):
     try:
         if not (1 <= k and 1 <= size <= column.n and column.type != DPTK_F16):
             raise ValueError("there are too few scores, or halves")
-        dptk_survey_of(&column, k, scale, size, floor, &found)
+        with nogil:
+            dptk_survey_of(&column, k, scale, size, origin, floor, &found)
     finally:
         PyBuffer_Release(&view)
     return found
@@ -1531,7 +1533,7 @@ def draw_sieved(Source source, scores, int64_t key, int byte, size_t through, Py
     cdef dptk_sieve sieve
     cdef double factor = error_factor
     cdef int64_t *scratch = NULL
-    cdef size_t capacity, room
+    cdef size_t capacity, valued, room
     cdef int status
     memset(&item, 0, sizeof(Py_buffer))
     memset(&sieve, 0, sizeof(sieve))
@@ -1539,33 +1541,35 @@ def draw_sieved(Source source, scores, int64_t key, int byte, size_t through, Py
     try:
         if not 1 <= k <= <Py_ssize_t>column.n or column.type == DPTK_F16:
             raise ValueError("there are too few scores, or halves")
-        if not 0 <= byte <= 255 or key == INT64_MAX:
+        if not 0 <= byte <= 255 or key == INT64_MAX or (key == -1 and column.type >= DPTK_F32):
             raise ValueError("a sieve has a byte, and a key that others are above")
         items = np.empty(k, dtype=np.int64)
         output_of(items, &item)
         sieve.col = &column
         sieve.key = key
-        capacity = min(column.n + 1, through + through // 4 + 2 * k + 4096)
+        capacity = min(column.n + 1, through + through // 4 + 4096)
+        valued = min(column.n, 2 * k + 4096)
         while True:
             room = dptk_sieve_room(capacity)
             sieve.capacity = capacity
             sieve.byte = byte
-            sieve.score = scratch_words(2 * room + (room + 3) // 4 + dptk_draw_scratch(capacity))
+            sieve.score = scratch_words(2 * room + (room + 3) // 4 + dptk_draw_scratch(valued))
             sieve.index = sieve.score + room
             sieve.lead = <uint16_t *>(sieve.index + room)
             scratch = sieve.index + room + (room + 3) // 4
             with nogil:
-                status = dptk_draw_sieved(source.rng, &sieve, k, scale, factor, scratch,
+                status = dptk_draw_sieved(source.rng, &sieve, k, scale, factor, valued, scratch,
                                           <int64_t *>item.buf)
             if status == DPTK_NAN:
                 source.rewind()
                 return False
-            if status == DPTK_SCRATCH and capacity > column.n:  # which is always enough
-                status = DPTK_CHANGED
+            if status == DPTK_SCRATCH and capacity > column.n and valued == column.n:
+                status = DPTK_CHANGED  # as that is always enough
                 break
             if status == DPTK_SCRATCH:
                 source.rewind()
                 capacity = min(column.n + 1, 4 * capacity)
+                valued = min(column.n, 4 * valued)
             elif not again(source, status):
                 break
             free(sieve.score)

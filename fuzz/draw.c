@@ -200,7 +200,8 @@ static void sieved(const dptk_column *col, uint64_t seed, size_t k, double scale
             dptk_tape_init(&rng, words, given);
             s.byte = (uint8_t)(seed >> 22);
             s.capacity = way == 1 ? little : n + 1;
-            status = dptk_draw_sieved(&rng, &s, k, scale, way == 2 ? factor : 1.0, scratch, item);
+            status =
+                dptk_draw_sieved(&rng, &s, k, scale, way == 2 ? factor : 1.0, n, scratch, item);
             CHECK(status == DPTK_OK || status == DPTK_UNDECIDED || status == DPTK_NAN
                   || (status == DPTK_SCRATCH && way == 1));
             if (status != DPTK_OK) continue;

@@ -140,6 +140,46 @@ def test_picks_have_the_exact_law(byte):
     assert not chi_square(law, sample(3.0, twin=True), draws=20_000, seed=5).passed
 
 
+@pytest.mark.parametrize("scale", [1e15, 1e16])
+def test_a_key_that_is_far_from_all_that_is_let_through(scale, levels):
+    """Values are measured from it, though no score that is let through is near it."""
+    cases, twins = [], 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        scores = rng.integers(0, 22 * 10**14, size=200)
+        if seed % 2:
+            scores = 2**55 + rng.integers(0, 9, size=200) * 10**14
+        sieve, tape = Sieve(3 * 10**15 if seed % 2 == 0 else 0, 40, 9), words(4 * seed, 400)
+        case = {"k": 10, "scale": scale}
+        cases.append((scores, sieve, tape, case, reference(scores, sieve, tape, **case)))
+    for _ in levels:
+        for scores, sieve, tape, case, right in cases:
+            picks = kernel(scores, sieve, tape, **case)
+            assert picks in (None, right)
+            twins += picks == right
+    assert twins > len(cases) / 2
+
+
+def test_scores_past_the_range_of_doubles_are_replayed():
+    """Their differences are infinite: no kernel can say anything of them, and no pick is lost."""
+    scores = np.where(np.arange(300) % 2, 1e308, -1e308)
+    sieve, tape = Sieve(int(_core.keys(np.array([1e308])).item()), 1, 9), words(4, 600)
+    right = reference(scores, sieve, tape, k=200, scale=1.0)
+    assert sorted(right[:150]) == list(range(1, 300, 2))
+    assert kernel(scores, sieve, tape, k=100, scale=1.0) in (None, right[:100])
+    assert kernel(scores, sieve, tape, k=200, scale=1.0) is None
+
+
+@pytest.mark.parametrize("dtype", ["u8", "i8", "i4", "f8"])
+@pytest.mark.parametrize("k", [1, 1000, 10_000, 50_000])
+def test_plain_counts_of_every_type_are_decided_by_the_kernel(dtype, k):
+    """Small ones too: a replay of so many takes seconds."""
+    scores = np.random.default_rng(1).integers(0, 100, size=140_000).astype(dtype)
+    for scale in (1.0, 100.0):
+        part = _drawn.part_to_draw(scores, k=k, scale=scale)
+        assert len(kernel(scores, part, words(4, 200_000), k=k, scale=scale)) == k
+
+
 N = 300_000
 SHAPES = {
     "ties": np.arange(N) % 10,
@@ -200,6 +240,7 @@ def test_bad_input_of_the_kernel():
         (scores, 2, -1, 1, "byte"),
         (scores, 2, 256, 1, "byte"),
         (scores, 2**63 - 1, 0, 1, "key"),
+        (scores * 1.0, -1, 0, 1, "key"),
     ):
         with pytest.raises(ValueError, match=what):
             _core.draw_sieved(source, array, key, byte, 9, k, 1.0)

@@ -10,8 +10,8 @@ from dptopk import _core
 N = 400_000
 
 
-def survey(scores, k, scale, *, size=1024, floor=-math.inf):
-    return _core.survey(scores, k, scale, size, floor)
+def survey(scores, k, scale, *, size=1024, origin=0, floor=-math.inf):
+    return _core.survey(scores, k, scale, size, origin, floor)
 
 
 def floor_of(x, k):
@@ -80,9 +80,28 @@ def test_the_part_is_about_as_large_as_it_says():
         assert found["part_cost"] < 0.8 * N
 
 
+@pytest.mark.parametrize("low", [-(2**63), 0, 2**63 - 200])
+def test_differences_of_integers_are_exact_wherever_they_are(low):
+    """Doubles about 2^63 are 2,048 apart, and keys of small uint64 are about -2^63."""
+    scores = np.random.default_rng(1).integers(0, 100, size=N)
+    near, far = survey(scores, 1000, 10.0), survey(scores + low, 1000, 10.0)
+    key, other = near.pop("key"), far.pop("key")
+    assert other - low == key
+    assert near.pop("most") == far.pop("most") - low
+    assert near == far
+
+
+def test_no_sieve_lets_all_through():
+    """A floor that is as low has no use."""
+    for k in (10, 1000, N // 4, N // 2, N):
+        assert survey(WIDE["uniform"], k, 1e5)["byte"] < 255
+    assert survey(WIDE["uniform"], N, 1e5)["sieve_cost"] > 1.5 * N
+
+
 def test_a_floor_that_is_known_is_taken():
     scores = WIDE["normal"]
-    high, low = (survey(scores, 1000, 100.0, floor=floor) for floor in (2000.0, 600.0))
+    origin = int(_core.keys(np.array([100.0])).item())
+    high, low = (survey(scores, 1000, 100.0, origin=origin, floor=x) for x in (20.0, 6.0))
     assert high["through"] < low["through"]
     assert high["part_cost"] < low["part_cost"]
 
@@ -104,6 +123,6 @@ def test_bad_input():
     scores = np.arange(100)
     for array, k, size in ((scores, 0, 10), (scores, 1, 0), (scores, 1, 101)):
         with pytest.raises(ValueError, match="too few"):
-            _core.survey(array, k, 1.0, size, -math.inf)
+            _core.survey(array, k, 1.0, size)
     with pytest.raises(ValueError, match="halves"):
-        _core.survey(scores.astype(np.float16), 1, 1.0, 10, -math.inf)
+        _core.survey(scores.astype(np.float16), 1, 1.0, 10)

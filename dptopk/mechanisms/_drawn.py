@@ -112,8 +112,8 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | Sieve | N
     if n > MOST or m == n or (MANY * k >= n and n < WORTH):
         return None
     if n >= WORTH:
-        part = _by_sample(array, k, scale)
-        if part is not None:
+        cut, part = _by_sample(array, k, scale)
+        if not cut:
             return part
     keys, items, _ = _core.cut(array, m, m <= IN_ORDER)
     ends = keys[[k - 1, -1]] if m <= IN_ORDER else np.partition(keys, (0, m - k))[[m - k, 0]]
@@ -123,29 +123,34 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | Sieve | N
         return Part(keys, items, ends.item(1), floor, int((n - m) * math.exp(-floor)))
     if n <= FEW:
         return None
-    cut = Part(keys, items, ends.item(1), gap, 0)  # with the k-th for a floor
+    kept = Part(keys, items, ends.item(1), gap, 0)  # with the k-th for a floor
     with np.errstate(all="ignore"):  # past the range of floats is far enough
-        return _cheapest(array, cut, k, scale, real)
+        return _cheapest(array, kept, k, scale, real)
 
 
-def _by_sample(array: np.ndarray, k: int, scale: float) -> Part | Sieve | None:
-    """Return what is the cheapest, if a sample knows that: so a cut isn't."""
+def _by_sample(array: np.ndarray, k: int, scale: float) -> tuple[bool, Part | Sieve | None]:
+    """Return whether to make a cut, and if not what else is the cheapest: a sample may know."""
     n, many = array.size, MANY * k >= array.size
     size = SAMPLE if many or n >= HUGE else SAMPLE // 16
-    found = _core.survey(array, k, scale, size, -math.inf)
+    found = _core.survey(array, k, scale, size)
     if found["spread"] >= SPREAD and size < SAMPLE:
-        found = _core.survey(array, k, scale, SAMPLE, -math.inf)
+        found = _core.survey(array, k, scale, SAMPLE)
     if found["spread"] >= SPREAD:
-        return _part_of(array, found, found["sieve_cost"]) or _sieve_of(found)
+        best = min(found["part_cost"], found["sieve_cost"], DRAW * n)
+        if found["cut_cost"] < best:
+            return True, None
+        return False, _part_of(array, found, DRAW * n) or _sieve_of(found, DRAW * n)
     steep = enough(n, k + k // 4) * (3.0 if many else 0.5)  # a cut of few is quick
-    if size < SAMPLE or found["fall"] >= steep:
-        return None
-    return _part_of(array, found, CUT * n)
+    part = None
+    if size == SAMPLE and found["fall"] < steep:
+        part = _part_of(array, {**found, "sieve_cost": math.inf}, CUT * n)
+    return part is None, part
 
 
-def _part_of(array: np.ndarray, found: dict[str, Any], cost: float) -> Part | None:
-    """Return a part that was found, if it is cheaper than something and as large as it seemed."""
-    if not (found["part_cost"] < cost and 0.0 < found["floor"] < 600.0):
+def _part_of(array: np.ndarray, found: dict[str, Any], most: float) -> Part | None:
+    """Return a part that was found, if it is cheaper than the sieve and `most`, and not larger."""
+    cheap = found["part_cost"] < min(found["sieve_cost"], most)
+    if not (cheap and 0.0 < found["floor"] < 600.0):
         return None
     room = found["held"] + array.size // 64  # one of a sample stands for many
     part = _core.part(array, found["most"], room)
@@ -154,8 +159,8 @@ def _part_of(array: np.ndarray, found: dict[str, Any], cost: float) -> Part | No
     return Part(*part, found["most"], found["floor"], found["looks"])
 
 
-def _sieve_of(found: dict[str, Any]) -> Sieve | None:
-    if found["sieve_cost"] == math.inf:
+def _sieve_of(found: dict[str, Any], most: float) -> Sieve | None:
+    if not found["sieve_cost"] < most:
         return None
     return Sieve(found["key"], found["byte"], found["through"])
 
@@ -169,6 +174,14 @@ def _gap(keys: np.ndarray, scale: float, real: bool) -> float:
     """Return by how many scales the first of two scores is above the other."""
     high, low = scores_of(keys, real)
     return float(high - low) / scale
+
+
+def _above(keys: np.ndarray, origin: int, real: bool) -> np.ndarray:
+    """Return what scores are above the one that has a key: of integers nearly exact near it."""
+    if real:
+        return floats_of(keys, True) - floats_of(np.array([origin]), True)
+    words, word = keys.view(np.uint64), np.int64(origin).view(np.uint64)
+    return np.where(keys >= origin, (words - word) * 1.0, (word - words) * -1.0)
 
 
 def _cheapest(
@@ -195,12 +208,12 @@ def _cheapest(
     costs[1:][known.keys[1:] == known.keys[:-1]] = math.inf
     costs[(above < cut.keys.size) | (gaps <= 0.0)] = math.inf
     at = int(costs.argmin())
-    found = _core.survey(array, k, scale, SAMPLE, known.origin + scale * known.floor)
+    found = _core.survey(array, k, scale, SAMPLE, known.origin, known.floor)
     if looks_past < min(costs[at], found["sieve_cost"], DRAW * n):
         return kept
     found["part_cost"], found["most"] = costs.item(at), known.keys.item(at)
     found["floor"], found["held"], found["looks"] = gaps.item(at), int(above[at]), int(looks[at])
-    return _part_of(array, found, found["sieve_cost"]) or _sieve_of(found)
+    return _part_of(array, found, DRAW * n) or _sieve_of(found, DRAW * n)
 
 
 class _Known(NamedTuple):
@@ -211,7 +224,7 @@ class _Known(NamedTuple):
     above : float array; how many are before each
     cut : int; where the largest one that was not cut may be
     floor : float; some more than k noisy scores are above it, in the units of x
-    origin : float; the score, or key of an integer, of x = 0
+    origin : int; the key of x = 0
     """
 
     keys: np.ndarray
@@ -219,7 +232,7 @@ class _Known(NamedTuple):
     above: np.ndarray
     cut: int
     floor: float
-    origin: float
+    origin: int
 
 
 def _known(sample: np.ndarray, cut: Part, n: int, k: int, scale: float, real: bool) -> _Known:
@@ -232,9 +245,8 @@ def _known(sample: np.ndarray, cut: Part, n: int, k: int, scale: float, real: bo
     weight = np.full(keys.size, (n - m) / max(1, sample.size))
     weight[:at], weight[at] = every, 0.0
     above = np.cumsum(weight) - weight
-    x = floats_of(keys, real)
-    origin = float(x[above.searchsorted(k) - 1])
-    x = (x - origin) / scale
+    origin = keys.item(int(above.searchsorted(k)) - 1)
+    x = _above(keys, origin, real) / scale
     # As if those above the floor stayed there, and others came there by a chance of e^-gap.
     mass = np.cumsum((weight * np.exp(x.clip(-600.0, 600.0)))[::-1])[::-1]
     floors = np.log(mass / (k - above))

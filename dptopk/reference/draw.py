@@ -92,7 +92,7 @@ def draw(
     drawn: list[Drawn] = []
     if sieve is not None:
         sifted = Sifted(tape, scores, sieve, drop_of)
-        floor = sifted.into(drawn)
+        floor = sifted.into(drawn, k)
     else:
         leads, items = first_bits(tape, n, 16), range(n) if rest is None else rest.items
         for item, score, lead in zip(items, scores, leads, strict=True):
@@ -118,8 +118,9 @@ def draw(
         if len(above) >= k:
             heapq.heapify(above)
             return [pop_leader(above).item for _ in range(k)]
-        if sieve is not None:
-            floor = sifted.into(drawn)
+        if sieve is not None and sifted.byte < 255:
+            sifted.widen()
+            floor = min(floor, sifted.into(drawn, k))
         else:
             more *= 2
             lower = math.inf if rest is not None else estimated_floor(drawn, k, more)
@@ -143,8 +144,12 @@ class Sifted:
         self.high = [score > sieve.score for score in scores]
         self.before, self.byte = -1, sieve.byte
 
-    def into(self, drawn: list[Drawn]) -> float:
-        """Add those of the next byte, and return what the others are certainly below."""
+    def widen(self) -> None:
+        """Let others through, of twice as many bytes."""
+        self.before, self.byte = self.byte, min(2 * self.byte + 1, 255)
+
+    def into(self, drawn: list[Drawn], k: int) -> float:
+        """Add those let through; return a floor that the others, if any, are certainly below."""
         items = [
             item
             for item, byte in enumerate(self.bytes)
@@ -154,9 +159,9 @@ class Sifted:
         for item, more in zip(items, first_bits(self.tape, len(items), 8), strict=True):
             score, lead = self.scores[item], self.bytes[item] << 8 | more
             drawn.append(Drawn(item, score, self.drop_of(score), lead))
-        floor = 2.0 - steps(self.byte + 1 << 8) if self.byte < 255 else -math.inf
-        self.before, self.byte = self.byte, min(2 * self.byte + 1, 255)
-        return floor
+        if self.byte == 255:
+            return estimated_floor(drawn, k, MORE)
+        return 2.0 - steps(self.byte + 1 << 8)
 
 
 class Hidden:
@@ -230,8 +235,11 @@ def floor_at(drawn: Sequence[Drawn], share: float, more: int) -> float:
 
 
 def is_above(drop: float, floor: float, lead: int) -> bool:
-    """Tell whether the bound of a value is above a floor, or nothing bounds it."""
-    return lead == 0 or drop - floor >= steps(lead)
+    """Tell whether the bound of a value is above a floor, or nothing bounds it.
+
+    There is no floor if it and the drop are past the range of doubles.
+    """
+    return lead == 0 or not drop - floor < steps(lead)
 
 
 def steps(lead: int) -> int:

@@ -223,7 +223,7 @@ static void sieves(void)
         int status;
         dptk_keys(&col, 0, n, all);
         sieve.key = all[n / 2] < INT64_MAX ? all[n / 2] : 0;
-        status = dptk_draw_sieved(&rng, &sieve, k, c % 3 ? 1e3 : 1e17, 1.0, work, item);
+        status = dptk_draw_sieved(&rng, &sieve, k, c % 3 ? 1e3 : 1e17, 1.0, n, work, item);
         print("sieve", types[c % 6], c, status,
               status == DPTK_OK ? hash(hash(k, item, k), score, sieve.through.n) : 0);
         free(work);
