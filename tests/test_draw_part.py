@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tapes import random_case, words
+from tapes import exact_tape, random_case, words
 
 import dptopk as dp
 from dptopk import SeededRng, _core
@@ -12,7 +12,6 @@ from dptopk.mechanisms import _drawn
 from dptopk.mechanisms._select import Tail, scores_of
 from dptopk.reference.draw import Rest, draw
 from dptopk.reference.noise import sequence_law
-from dptopk.reference.race import Tape
 from dptopk.verification.sampling import chi_square
 
 
@@ -35,14 +34,10 @@ def kernel(scores, part, tape, *, k, scale):
 
 
 def reference(scores, part, tape, *, k, scale):
-    fresh = np.random.default_rng(99)
-    source = Tape(
-        _core.TapeSource(tape).read, lambda n: fresh.integers(0, 2**64, size=n, dtype=np.uint64)
-    )
     real = scores.dtype.kind == "f"
     most = scores_of(np.array([part.most]), real)[0]
     rest = Rest(Tail(scores, real), part.items.tolist(), most, part.floor)
-    return draw(source, scores_of(part.keys, real), k=k, scale=scale, rest=rest)
+    return draw(exact_tape(tape), scores_of(part.keys, real), k=k, scale=scale, rest=rest)
 
 
 def test_kernel_equals_reference_on_the_same_tape(levels):

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tapes import random_case, words
+from tapes import exact_tape, random_case, words
 
 import dptopk as dp
 from dptopk import SeededRng, _core
@@ -13,7 +13,6 @@ from dptopk.mechanisms._drawn import Sieve
 from dptopk.mechanisms._select import Tail, scores_of
 from dptopk.reference import draw as exact
 from dptopk.reference.noise import sequence_law
-from dptopk.reference.race import Tape
 from dptopk.verification.sampling import chi_square
 
 
@@ -27,13 +26,9 @@ def kernel(scores, sieve, tape, *, k, scale):
 
 
 def reference(scores, sieve, tape, *, k, scale):
-    fresh = np.random.default_rng(99)
-    source = Tape(
-        _core.TapeSource(tape).read, lambda n: fresh.integers(0, 2**64, size=n, dtype=np.uint64)
-    )
     real = scores.dtype.kind == "f"
     of = exact.Sieve(scores_of(np.array([sieve.key]), real)[0], sieve.byte)
-    return exact.draw(source, list(Tail(scores, real)), k=k, scale=scale, sieve=of)
+    return exact.draw(exact_tape(tape), list(Tail(scores, real)), k=k, scale=scale, sieve=of)
 
 
 def a_sieve(scores, seed):
