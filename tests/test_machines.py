@@ -16,7 +16,7 @@ from dptopk.reference.race import Tape
 ROOT = Path(__file__).parents[1]
 SOURCES = [*sorted(ROOT.glob("tests/c/*.c")), *sorted(ROOT.glob("csrc/*.c"))]
 FLAGS = ["-std=c11", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{ROOT}/csrc"]
-CASES = 3748
+CASES = 4000  # and some more
 
 pytestmark = [
     pytest.mark.full,
@@ -62,13 +62,13 @@ def output_of(tmp_path_factory):
 
 
 def differences(some, others, undecided=CASES // 50):
-    """Cases that differ of those that both decided: all but few."""
-    assert len(some) == len(others) == CASES
+    """Cases that differ, of those that both decided: all but few."""
+    assert len(some) == len(others) >= CASES
     both = [
         pair for pair in zip(some, others, strict=True)
         if not any(line.endswith("?") for line in pair)
     ]  # fmt: skip
-    assert len(both) >= CASES - undecided
+    assert len(both) >= len(some) - undecided
     return [pair for pair in both if pair[0] != pair[1]]
 
 
