@@ -1,7 +1,7 @@
 /* survey.c - what some of many scores tell of all: how noise is drawn best of them.
  *
  * It follows from the scores and the scale alone, and changes the cost, never the law. */
-#include "cut_impl.h"
+#include "blocks.h"
 #include "draw_impl.h"
 #include "float_state.h"
 
@@ -26,12 +26,6 @@ typedef struct sample {
     double spread; /* of how many of the sample they are, or so; 0: most would be without noise */
 } sample;
 
-/* What a score is above another, by their keys. */
-static double above_origin(int64_t key, int64_t origin, int real)
-{
-    return real ? key_double(key) - key_double(origin) : drop_wide(key, origin);
-}
-
 static void take_sample(sample *s, const dptk_column *col, size_t size, size_t k, double scale)
 {
     const double MOST = 600.0; /* far below the range of doubles */
@@ -48,7 +42,7 @@ static void take_sample(sample *s, const dptk_column *col, size_t size, size_t k
     dptk_sort_pairs(key, index, size, s->key, to_index);
     s->origin = s->key[kth < size ? kth : size - 1];
     for (size_t i = 0; i < size; i++) {
-        s->x[i] = above_origin(s->key[i], s->origin, real) / scale;
+        s->x[i] = scaled_difference(s->key[i], s->origin, real, scale);
         s->weight[i] = exp(s->x[i] < -MOST ? -MOST : s->x[i] > MOST ? MOST : s->x[i]);
     }
 }
@@ -97,7 +91,8 @@ static void find_floors(sample *s, double k)
     s->low = floor_of(s, wanted * (1.0 + 1.5 * sqrt(squares) / sum), &above);
 }
 
-/* By how many scales scores fall from the k-th on to the last that a cut would have, or some more. */
+/* By how many scales scores fall from the k-th on to the last that a cut would have, or some
+ * more. */
 static double fall_of(const sample *s, double k)
 {
     enum { MORE = 2 };
@@ -131,12 +126,11 @@ static int64_t key_at(const sample *s, int real, double scale, double *x)
         key = f64_key(key_double(s->origin) + more) & (int64_t)~LAST;
     } else {
         more = floor(more < -MOST ? -MOST : more > MOST ? MOST : more);
-        key = s->origin >= 0 && more > (double)(INT64_MAX - 1 - s->origin) ? INT64_MAX - 1
-            : s->origin < 0 && more < (double)(INT64_MIN - s->origin) ? INT64_MIN
-                                                                      : s->origin + (int64_t)more;
-        key = key < INT64_MAX ? key : INT64_MAX - 1;
+        key = s->origin >= 0 && more >= (double)(INT64_MAX - 1 - s->origin) ? INT64_MAX - 1
+            : s->origin < 0 && more <= (double)(INT64_MIN - s->origin) ? INT64_MIN
+                                                                       : s->origin + (int64_t)more;
     }
-    *x = above_origin(key, s->origin, real) / scale;
+    *x = scaled_difference(key, s->origin, real, scale);
     return key;
 }
 
@@ -201,7 +195,7 @@ void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size,
     take_sample(&s, col, size < SOME ? size : SOME, k, scale);
     find_floors(&s, (double)k);
     /* A quarter lower, for what is not known of it. */
-    if (floor > -INFINITY) s.low = floor - 0.25 + above_origin(origin, s.origin, real) / scale;
+    if (floor > -INFINITY) s.low = floor - 0.25 + scaled_difference(origin, s.origin, real, scale);
     out->cut_cost = cut_cost(&s, (double)k);
     out->spread = s.spread;
     out->fall = fall_of(&s, (double)k);
