@@ -136,21 +136,20 @@ def _by_sample(array: np.ndarray, k: int, scale: float) -> tuple[bool, Part | Si
     if found["spread"] >= SPREAD and size < SAMPLE:
         found = _core.survey(array, k, scale, SAMPLE)
     if found["spread"] >= SPREAD:
-        best = min(found["part_cost"], found["sieve_cost"], DRAW * n)
-        if found["cut_cost"] < best:
+        other = min(found["sieve_cost"], DRAW * n)
+        if found["cut_cost"] < min(found["part_cost"], other):
             return True, None
-        return False, _part_of(array, found, DRAW * n) or _sieve_of(found, DRAW * n)
+        return False, _part_of(array, found, other) or _sieve_of(found, DRAW * n)
     steep = enough(n, k + k // 4) * (3.0 if many else 0.5)  # a cut of few is quick
     part = None
     if size == SAMPLE and found["fall"] < steep:
-        part = _part_of(array, {**found, "sieve_cost": math.inf}, CUT * n)
+        part = _part_of(array, found, CUT * n)
     return part is None, part
 
 
 def _part_of(array: np.ndarray, found: dict[str, Any], most: float) -> Part | None:
-    """Return a part that was found, if it is cheaper than the sieve and `most`, and not larger."""
-    cheap = found["part_cost"] < min(found["sieve_cost"], most)
-    if not (cheap and 0.0 < found["floor"] < 600.0):
+    """Return a part that was found, if it costs less than `most` and is not larger than found."""
+    if not (found["part_cost"] < most and 0.0 < found["floor"] < 600.0):
         return None
     room = found["held"] + array.size // 64  # one of a sample stands for many
     part = _core.part(array, found["most"], room)
@@ -160,6 +159,7 @@ def _part_of(array: np.ndarray, found: dict[str, Any], most: float) -> Part | No
 
 
 def _sieve_of(found: dict[str, Any], most: float) -> Sieve | None:
+    """Return the sieve that was found, if it costs less than `most`."""
     if not found["sieve_cost"] < most:
         return None
     return Sieve(found["key"], found["byte"], found["through"])
@@ -209,11 +209,12 @@ def _cheapest(
     costs[(above < cut.keys.size) | (gaps <= 0.0)] = math.inf
     at = int(costs.argmin())
     found = _core.survey(array, k, scale, SAMPLE, known.origin, known.floor)
-    if looks_past < min(costs[at], found["sieve_cost"], DRAW * n):
+    other = min(found["sieve_cost"], DRAW * n)
+    if looks_past < min(costs[at], other):
         return kept
     found["part_cost"], found["most"] = costs.item(at), known.keys.item(at)
     found["floor"], found["held"], found["looks"] = gaps.item(at), int(above[at]), int(looks[at])
-    return _part_of(array, found, DRAW * n) or _sieve_of(found, DRAW * n)
+    return _part_of(array, found, other) or _sieve_of(found, DRAW * n)
 
 
 class _Known(NamedTuple):
