@@ -495,9 +495,7 @@ static int read_packed(cut *c, const char *data, size_t n, size_t size, size_t f
     return 1;
 }
 
-/* Scores from `first` on as a filter reads them, and how many: all that are left where they stand,
- * if they are packed; else those of a chunk, in the buffer. */
-static const char *packed_from(const dptk_column *col, size_t first, int64_t *buffer, size_t *count)
+const char *dptk_packed_from(const dptk_column *col, size_t first, int64_t *buffer, size_t *count)
 {
     const char *const at = col->data + (ptrdiff_t)first * col->stride;
     const size_t left = col->n - first;
@@ -517,7 +515,7 @@ static void read_column(cut *c, const dptk_column *col)
 
     c->hits.held = 0;
     for (size_t first = 0, count; first < col->n; first += count) {
-        const char *const data = packed_from(col, first, buffer, &count);
+        const char *const data = dptk_packed_from(col, first, buffer, &count);
         if (!read_packed(c, data, count, size, first, filter)) return;
     }
 }
@@ -634,7 +632,7 @@ int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *key
     int64_t buffer[DPTK_CHUNK];
 
     for (size_t first = 0, count; first < col->n && hits.held < capacity; first += count) {
-        const char *const data = packed_from(col, first, buffer, &count);
+        const char *const data = dptk_packed_from(col, first, buffer, &count);
         for (size_t i = 0, read = 1; i < count && read > 0 && hits.held < capacity; i += read)
             read = filter(data + i * size, count - i, first + i, key + 1, capacity, &hits);
     }

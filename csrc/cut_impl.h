@@ -1,5 +1,5 @@
 /* cut_impl.h - private to cut.c, cut_rows.c, cut_x86.c, cut_neon.c, draw.c, few.c, filter.c,
- * filter_avx512.c, keys.c and sweep.c: the loops worth a SIMD form.
+ * filter_avx512.c, keys.c, sieve.c, survey.c and sweep.c: the loops worth a SIMD form.
  *
  * Everything else about the cut is written once, portably. */
 #ifndef DPTK_CUT_IMPL_H
@@ -53,8 +53,12 @@ void dptk_take_few(const int64_t *keys, const int64_t *index, size_t n, size_t m
 void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
                      int64_t *index_out);
 
-/* The beginning of two loops of cut.c, as far as whole vectors go: keys [0, *i) are done. Both return
- * how many keys they wrote. */
+/* Scores from `first` on as a filter reads them, and how many: all that are left where they stand,
+ * if they are packed; else those of a chunk, in the buffer. */
+const char *dptk_packed_from(const dptk_column *col, size_t first, int64_t *buffer, size_t *count);
+
+/* The beginning of two loops of cut.c, as far as whole vectors go: keys [0, *i) are done. Both
+ * return how many keys they wrote. */
 size_t dptk_between_avx512(const int64_t *keys, size_t n, int64_t least, int64_t most, int64_t *to,
                            size_t *i, size_t *above);
 size_t dptk_keep_avx512(const int64_t *keys, const int64_t *index, size_t n, size_t m, int64_t tau,

@@ -190,8 +190,8 @@ size_t dptk_tally_avx512(const int64_t *keys, size_t n, size_t span, uint32_t *l
     return tally(narrow_avx512, 8, keys, n, span, lanes, copy);
 }
 
-/* Compressed in a register: to memory it takes a hundred cycles on some machines. A store writes over
- * what was read, or what will be written. */
+/* Compressed in a register: to memory it takes a hundred cycles on some machines. A store writes
+ * over what was read, or what will be written. */
 DPTK_AVX512 size_t dptk_between_avx512(const int64_t *keys, size_t n, int64_t least, int64_t most,
                                        int64_t *to, size_t *i, size_t *above)
 {

@@ -62,7 +62,8 @@ int dptk_simd_set(int level); /* returns the level now in use (never above best)
 
 /* A tape of 64-bit words. Kernels read `*next++` and call `refill` when
  * `next == end`; refill makes one word or more readable, of the n that are wanted
- * as many as it can at once, and returns DPTK_OK, or returns DPTK_TAPE_END. It must not move or change words already read, so
+ * as many as it can at once, and returns DPTK_OK, or returns DPTK_TAPE_END. It must
+ * not move or change words already read, so
  * that after DPTK_UNDECIDED the same words can be replayed. A kernel only
  * touches `next`, `end` and `refill`. */
 typedef struct dptk_rng {

@@ -423,7 +423,8 @@ static void forget(draws *d, const dptk_rest *rest, size_t shown)
 #define FALLS 1.25
 enum { MORE = 3 };
 
-/* Above which some more than k of what is drawn are: for what bounds are too high and floors off. */
+/* Above which some more than k of what is drawn are: for what bounds are too high and floors
+ * off. */
 static double estimated_floor(const draws *d, size_t k, size_t more)
 {
     const double share = (double)(k + k / 5 + 8) / (double)d->col->n;

@@ -1,5 +1,5 @@
-/* draw_impl.h - private to draw.c, draw_few.c and survey.c: the noise of a word, with its error, and what
- * scores say about differences. All of it for the compiler's vectors too. */
+/* draw_impl.h - private to draw.c, draw_few.c and survey.c: the noise of a word, with its error,
+ * and what scores say about differences. All of it for the compiler's vectors too. */
 #ifndef DPTK_DRAW_IMPL_H
 #define DPTK_DRAW_IMPL_H
 
@@ -8,20 +8,6 @@
 #include "variate.h"
 
 #include <string.h>
-
-static inline uint64_t bits_of(double x)
-{
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline double from_bits(uint64_t bits)
-{
-    double x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* ln x to within LN_ERROR of itself, 2^-1000 < x < 2^1000.
  *
@@ -105,10 +91,7 @@ static inline uint16_t lead_of(const uint64_t *word, size_t i)
 /* Those of n items from a multiple of LEADS on: as they stand where low bytes come first. */
 static inline void leads_of(const uint64_t *word, size_t first, size_t n, uint16_t *r)
 {
-    const uint16_t one = 1;
-    uint8_t low;
-    memcpy(&low, &one, 1);
-    if (low)
+    if (low_bytes_first())
         memcpy(r, word + first / LEADS, n * sizeof *r);
     else
         for (size_t i = 0; i < n; i++) r[i] = lead_of(word, first + i);
@@ -171,7 +154,7 @@ static inline size_t place_of(size_t j, size_t n)
     }
 #define SPANS(target, level)                                                                       \
     SPAN(target, level, whole, score[i])                                                           \
-    SPAN(target, level, real, score[i] ^ (int64_t)((uint64_t)(score[i] >> 63) >> 1))
+    SPAN(target, level, real, bits_key(score[i]))
 
 /* More scales than these from the first score to the last, or differences past these powers of
  * two: the errors could be too wide, or the numbers past the range of doubles. */

@@ -1,5 +1,5 @@
-/* filter_avx512.c - the AVX-512 form of the filter, and of the sieve's mesh: masks in place of lanes
- * of ones. */
+/* filter_avx512.c - the AVX-512 form of the filter, and of the sieve's mesh: masks in place of
+ * lanes of ones. */
 #include "sieve_impl.h"
 
 #if DPTK_X86

@@ -52,11 +52,31 @@ enum { DPTK_HALF_INF = 0x7C00 };
 DPTK_INTEGERS(DPTK_INTEGER_RULES)
 
 /* -0.0 ties with 0.0. Of halves, or of vectors of them: */
-#define DPTK_HALF_SIZE(x) ((x)&INT16_MAX)
+#define DPTK_HALF_SIZE(x) ((x) & INT16_MAX)
 #define DPTK_HALF_KEY(x) ((DPTK_HALF_SIZE(x) ^ ((x) >> 15)) - ((x) >> 15))
 #define DPTK_HALF_LESS(x, y)                                                                       \
     ((DPTK_HALF_KEY(x) < DPTK_HALF_KEY(y)) & (DPTK_HALF_SIZE(x) <= DPTK_HALF_INF)                  \
      & (DPTK_HALF_SIZE(y) <= DPTK_HALF_INF))
+
+static inline uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline double from_bits(uint64_t bits)
+{
+    double x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The key of a double that has these bits, and is not -0.0. */
+static inline int64_t bits_key(int64_t bits)
+{
+    return bits ^ (int64_t)((uint64_t)(bits >> 63) >> 1);
+}
 
 enum { f16_exact = 0, f32_exact = 0, f64_exact = 0 };
 static inline int64_t f16_key(int16_t x) { return DPTK_HALF_KEY(x); }

@@ -1,8 +1,7 @@
 /* sieve.c - the items whose noisy scores may be above a floor, by the first byte of each U.
  *
  * A byte of noise an item, and a comparison of its score in its own type: no other pass over many
- * scores is as fast that draws noise of all. The same source for each target: the compiler's
- * vectors do; filter_avx512.c has masks. */
+ * scores is as fast that draws noise of all. Its AVX-512 form is in filter_avx512.c. */
 #include "sieve_impl.h"
 #include "variate.h"
 
@@ -10,9 +9,9 @@
 
 enum { BYTES = 8 }; /* first bytes in a word */
 
-#define MESH(target, level, name, code, type)                                                      \
-    target static size_t name##_##level(const char *data, const uint8_t *byte, size_t n,           \
-                                        int64_t bound, uint8_t most, uint32_t *at, int64_t *score) \
+#define MESH(name, code, type, bits, has_negatives)                                                \
+    static size_t name##_portable(const char *data, const uint8_t *byte, size_t n, int64_t bound,  \
+                                  uint8_t most, uint32_t *at, int64_t *score)                      \
     {                                                                                              \
         size_t held = 0, i = 0;                                                                    \
         type edge;                                                                                 \
@@ -20,10 +19,9 @@ enum { BYTES = 8 }; /* first bytes in a word */
         MESH_SCORES(name, code, type, i, n)                                                        \
         return held;                                                                               \
     }
-#define PORTABLE(name, code, type, bits, has_negatives) MESH(, portable, name, code, type)
-#define PORTABLE_ENTRY(name, code, type, bits, has_negatives) [code] = name##_portable,
-DPTK_TYPES(PORTABLE)
-static dptk_mesh_fn *const portable[] = {DPTK_TYPES(PORTABLE_ENTRY)};
+#define ENTRY(name, code, type, bits, has_negatives) [code] = name##_portable,
+DPTK_TYPES(MESH)
+static dptk_mesh_fn *const portable[] = {DPTK_TYPES(ENTRY)};
 
 /* By SIMD level. */
 static dptk_mesh_fn *const *const by_level[] = {
@@ -38,28 +36,18 @@ static dptk_mesh_fn *const *const by_level[] = {
 
 size_t dptk_sieve_room(size_t capacity) { return capacity + DPTK_CHUNK; }
 
+static inline uint8_t byte_of(const uint64_t *word, size_t i)
+{
+    return (uint8_t)(word[i / BYTES] >> 8 * (i % BYTES));
+}
+
 /* The first bytes of U of n items from a multiple of BYTES on: where they stand, if low bytes come
  * first there. */
 static const uint8_t *bytes_of(const uint64_t *word, size_t first, size_t n, uint8_t *buffer)
 {
-    const uint16_t one = 1;
-    uint8_t low;
-    memcpy(&low, &one, 1);
-    if (low) return (const uint8_t *)(word + first / BYTES);
-    for (size_t i = 0; i < n; i++)
-        buffer[i] = (uint8_t)(word[(first + i) / BYTES] >> 8 * (i % BYTES));
+    if (low_bytes_first()) return (const uint8_t *)(word + first / BYTES);
+    for (size_t i = 0; i < n; i++) buffer[i] = byte_of(word, first + i);
     return buffer;
-}
-
-/* A chunk as a packed column. */
-static dptk_column packed(const dptk_column *col, size_t first, int64_t *buffer)
-{
-    const size_t left = col->n - first, n = left < DPTK_CHUNK ? left : DPTK_CHUNK;
-    const ptrdiff_t size = (ptrdiff_t)dptk_size(col->type);
-    dptk_column chunk = {col->data + (ptrdiff_t)first * col->stride, col->stride, n, col->type};
-    if (chunk.stride == size) return chunk;
-    dptk_take(&chunk, NULL, n, buffer);
-    return (dptk_column){(const char *)buffer, size, n, col->type};
 }
 
 /* Of items let through once more keep those that an earlier byte did not let through. */
@@ -69,10 +57,9 @@ static size_t keep_new(const dptk_sieve *s, const uint8_t *byte, int before, uin
     const int real = s->through.type == DPTK_F64;
     size_t kept = 0;
     for (size_t i = 0; i < n; i++) {
-        const int64_t bits = score[i];
-        const int64_t key = real ? bits ^ (int64_t)((uint64_t)(bits >> 63) >> 1) : bits;
+        const int64_t own = score[i], key = real ? bits_key(own) : own;
         at[kept] = at[i];
-        score[kept] = bits;
+        score[kept] = own;
         kept += (size_t)((byte[at[i]] > before) & (key <= s->key));
     }
     return kept;
@@ -84,8 +71,7 @@ static int add_bytes(dptk_sieve *s, size_t first, dptk_rng *rng)
     const size_t n = s->through.n - first, words = (n + BYTES - 1) / BYTES;
     const int status = words_at_hand(rng, words);
     if (status != DPTK_OK) return status;
-    for (size_t i = 0; i < n; i++)
-        s->lead[first + i] |= (uint8_t)(rng->next[i / BYTES] >> 8 * (i % BYTES));
+    for (size_t i = 0; i < n; i++) s->lead[first + i] |= byte_of(rng->next, i);
     rng->next += words;
     return DPTK_OK;
 }
@@ -96,14 +82,15 @@ static int sift(dptk_sieve *s, int before, dptk_rng *rng)
     dptk_mesh_fn *const mesh = by_level[dptk_simd_get()][s->col->type];
     const int64_t bound = before < 0 ? s->key + 1 : INT64_MAX;
     const size_t held = s->through.n;
-    size_t n = held;
+    size_t n = held, count;
     int64_t buffer[DPTK_CHUNK];
     uint8_t byte_buffer[DPTK_CHUNK];
     uint32_t at[DPTK_CHUNK];
-    for (size_t first = 0; first < s->col->n && n < s->capacity; first += DPTK_CHUNK) {
-        const dptk_column chunk = packed(s->col, first, buffer);
-        const uint8_t *const byte = bytes_of(s->word, first, chunk.n, byte_buffer);
-        size_t more = mesh(chunk.data, byte, chunk.n, bound, (uint8_t)s->byte, at, s->score + n);
+    for (size_t first = 0; first < s->col->n && n < s->capacity; first += count) {
+        const char *const data = dptk_packed_from(s->col, first, buffer, &count);
+        if (count > DPTK_CHUNK) count = DPTK_CHUNK;
+        const uint8_t *const byte = bytes_of(s->word, first, count, byte_buffer);
+        size_t more = mesh(data, byte, count, bound, (uint8_t)s->byte, at, s->score + n);
         if (before >= 0) more = keep_new(s, byte, before, at, s->score + n, more);
         for (size_t i = 0; i < more; i++) {
             s->index[n + i] = (int64_t)(first + at[i]);

@@ -13,13 +13,6 @@ typedef size_t dptk_mesh_fn(const char *data, const uint8_t *byte, size_t n, int
 /* By type. */
 extern dptk_mesh_fn *const dptk_mesh_avx512[];
 
-static inline int64_t bits_of_double(double x)
-{
-    int64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
 /* Those from i on one by one, without a branch; and the scores of all. */
 #define MESH_SCORES(name, code, type, i, n)                                                        \
     for (; i < n; i++) {                                                                           \
@@ -29,7 +22,7 @@ static inline int64_t bits_of_double(double x)
     }                                                                                              \
     for (size_t j = 0; j < held; j++) {                                                            \
         DPTK_SCORE(type, x, data + at[j] * sizeof x);                                              \
-        score[j] = code >= DPTK_F32 ? bits_of_double((double)x) : name##_key(x);                   \
+        score[j] = code >= DPTK_F32 ? (int64_t)bits_of((double)x) : name##_key(x);                 \
     }
 
 #endif

@@ -40,6 +40,15 @@ static inline int next_word(dptk_rng *rng, uint64_t *word)
     return DPTK_OK;
 }
 
+/* Whether the lowest byte of a word stands first in memory. */
+static inline int low_bytes_first(void)
+{
+    const uint16_t one = 1;
+    uint8_t low;
+    memcpy(&low, &one, 1);
+    return low;
+}
+
 /* See to it that the next n words are in memory. */
 static inline int words_at_hand(dptk_rng *rng, size_t n)
 {
