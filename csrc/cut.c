@@ -4,6 +4,7 @@
  * keys. A strided column goes through a buffer on the stack. */
 #include "cut_impl.h"
 #include "float_state.h"
+#include "score.h"
 
 #include <string.h>
 
@@ -539,18 +540,27 @@ static void take(cut *c, int sorted, int64_t *keys, int64_t *index)
     }
 }
 
+/* Whether keys have what is watched for, by the least and the largest. */
+static int is_watched(int type, int64_t least, int64_t most)
+{
+    if (type == DPTK_U64) return 0;
+    if (type < DPTK_U64) return least < 0;
+    if (type == DPTK_F16) return most >= DPTK_HALF_INF || least <= -DPTK_HALF_INF;
+    return most >= DPTK_DOUBLE_INF || least <= ~DPTK_DOUBLE_INF;
+}
+
 static int cut_few(const dptk_column *col, size_t m, int order, int64_t *keys, int64_t *index,
-                   int *negative)
+                   int *watched)
 {
     int64_t all[DPTK_FEW] = {0};
 
     if (dptk_ordered_keys(col, order & DPTK_LEAST ? -1 : 0, all) == DPTK_NAN
         && !(order & DPTK_NAN_LAST))
         return DPTK_NAN;
-    if (negative) {
-        int64_t any = 0;
-        for (size_t i = 0; i < col->n; i++) any |= all[i];
-        *negative = any < 0 && col->type <= DPTK_I64;
+    if (watched) {
+        int64_t least, most;
+        range_of(all, col->n, &least, &most);
+        *watched = is_watched(col->type, least, most);
     }
     dptk_take_few(all, NULL, col->n, m, !(order & DPTK_UNSORTED), keys, index);
     return DPTK_OK;
@@ -559,7 +569,7 @@ static int cut_few(const dptk_column *col, size_t m, int order, int64_t *keys, i
 /* The first of not too many. */
 enum { ONE = 512 };
 
-static int cut_one(const dptk_column *col, int order, int64_t *keys, int64_t *index, int *negative)
+static int cut_one(const dptk_column *col, int order, int64_t *keys, int64_t *index, int *watched)
 {
     int64_t all[ONE], least, most;
     int64_t i = 0;
@@ -569,19 +579,17 @@ static int cut_one(const dptk_column *col, int order, int64_t *keys, int64_t *in
         return DPTK_NAN;
     range_of(all, col->n, &least, &most);
     while (all[i] != most) i++;
-    if (negative) *negative = least < 0 && col->type <= DPTK_I64;
+    if (watched) *watched = is_watched(col->type, least, most);
     keys[0] = most;
     index[0] = i;
     return DPTK_OK;
 }
 
 static int cut_many(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
-                    int64_t *index, int *negative)
+                    int64_t *index, int *watched)
 {
     const size_t room = room_for(col->n, m), capacity = capacity_for(col->n, m);
-    cut c = {.hits = {.keys = scratch,
-                      .index = scratch + room,
-                      .watch = negative && col->type <= DPTK_I64},
+    cut c = {.hits = {.keys = scratch, .index = scratch + room, .watch = watched != NULL},
              .m = m,
              .capacity = capacity,
              .enough = capacity,
@@ -603,18 +611,18 @@ static int cut_many(const dptk_column *col, size_t m, int order, int64_t *scratc
     }
     if (c.hits.nan && !(order & DPTK_NAN_LAST)) return DPTK_NAN;
     take(&c, !(order & DPTK_UNSORTED), keys, index);
-    if (negative) *negative = c.hits.negative;
+    if (watched) *watched = c.hits.watched;
     return DPTK_OK;
 }
 
 int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
-             int64_t *index, int *negative)
+             int64_t *index, int *watched)
 {
-    if (m == 1 && col->n <= ONE) return cut_one(col, order, keys, index, negative);
-    if (col->n <= DPTK_FEW) return cut_few(col, m, order, keys, index, negative);
+    if (m == 1 && col->n <= ONE) return cut_one(col, order, keys, index, watched);
+    if (col->n <= DPTK_FEW) return cut_few(col, m, order, keys, index, watched);
 
     const uint64_t state = dptk_float_begin();
-    const int status = cut_many(col, m, order, scratch, keys, index, negative);
+    const int status = cut_many(col, m, order, scratch, keys, index, watched);
     dptk_float_end(state);
     return status;
 }
@@ -627,8 +635,10 @@ int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *key
               size_t *held)
 {
     const size_t size = dptk_size(col->type);
-    dptk_filter_fn *const filter = dptk_filter(col->type, DPTK_OF_LARGEST);
-    dptk_hits hits = {.keys = keys, .index = index};
+    const int real = col->type >= DPTK_F16;
+    dptk_filter_fn *const filter =
+        dptk_filter(col->type, real ? DPTK_OF_LARGEST_WATCHED : DPTK_OF_LARGEST);
+    dptk_hits hits = {.keys = keys, .index = index, .watch = real};
     int64_t buffer[DPTK_CHUNK];
 
     for (size_t first = 0, count; first < col->n && hits.held < capacity; first += count) {
@@ -637,7 +647,7 @@ int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *key
             read = filter(data + i * size, count - i, first + i, key + 1, capacity, &hits);
     }
     *held = hits.held;
-    return hits.nan ? DPTK_NAN : hits.held < capacity ? DPTK_OK : DPTK_SCRATCH;
+    return hits.nan || hits.watched ? DPTK_NAN : hits.held < capacity ? DPTK_OK : DPTK_SCRATCH;
 }
 
 /* ---- counts of counts ---------------------------------------------------- */

@@ -20,9 +20,10 @@ enum {
 typedef struct dptk_hits {
     int64_t *keys, *index;
     size_t held;
-    int nan;      /* out: whether one of the scores read is NaN */
-    int watch;    /* whether to look for negative ones, among the largest of integers ... */
-    int negative; /* ... and whether there was one */
+    int nan;     /* out: whether one of the scores read is NaN */
+    int watch;   /* whether to look for negative integers or floats that are not finite, if the
+                  * filter does ... */
+    int watched; /* ... and whether there was one */
 } dptk_hits;
 
 /* Appends the scores, packed, whose key is at least `bound`, and their indices (that of
@@ -33,7 +34,7 @@ typedef size_t dptk_filter_fn(const char *data, size_t n, size_t first, int64_t 
                               size_t enough, dptk_hits *hits);
 
 /* That for a type, of the largest or the least: the keys of these are those of the largest, bits
- * flipped. Those of the largest do not watch for negative ones, the third does. */
+ * flipped. Those of the largest do not watch for anything, the third does. */
 enum { DPTK_OF_LARGEST, DPTK_OF_LEAST, DPTK_OF_LARGEST_WATCHED };
 dptk_filter_fn *dptk_filter(int type, int of);
 

@@ -203,15 +203,15 @@ enum { DPTK_LEAST = 1, DPTK_UNSORTED = 2, DPTK_NAN_LAST = 4 };
  *   scratch   dptk_cut_scratch(col->n, m) words
  *   keys      out: m keys (of the least: ~key; of NaN: INT64_MIN)
  *   index     out: m indices
- *   negative  out: 1 if any score is < 0 (never for an unsigned or float column); or
- *             NULL. Only of the largest.
+ *   watched   out: 1 if any score is < 0, of integers; NaN or infinite, of floats; or NULL.
+ *             Only of the largest.
  *
  * Equivalent: order = np.lexsort((np.arange(n), -keys))[:m]
  * Returns DPTK_NAN if any score is NaN, unless DPTK_NAN_LAST.
  * Cost: about one pass; never more than O(n + m) steps whatever the data. */
 size_t dptk_cut_scratch(size_t n, size_t m);
 int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int64_t *keys,
-             int64_t *index, int *negative);
+             int64_t *index, int *watched);
 
 /* The same of each of some rows, without what is out but the indices: m[i] of row i, at index[i].
  * scratch: dptk_cut_scratch(row[i].n, m[i]) + m[i] words, for each i. */
@@ -227,7 +227,8 @@ int dptk_cut_rows(const dptk_column *row, const size_t *m, size_t rows, int orde
  *   index     out: which they are; as much room
  *   held      out: how many there are
  *
- * Returns DPTK_SCRATCH if they are too many; DPTK_NAN if a score that was read is NaN.
+ * Returns DPTK_SCRATCH if they are too many; DPTK_NAN if a score that was read is NaN or
+ * infinite.
  * Cost: one pass at the speed of memory, if they are few. */
 size_t dptk_part_room(size_t capacity);
 int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
@@ -462,7 +463,8 @@ typedef struct dptk_survey {
 
 /* It follows from the scores and the scale, and changes what a call costs, never its law.
  *
- *   col    the scores, all finite, of any type but DPTK_F16
+ *   col    the scores, of any type but DPTK_F16; nothing is known, and each way costs infinitely
+ *          much, if one of the sample is infinite or NaN
  *   k      how many are to be picked, 1 <= k
  *   scale  of the noise, 0 < scale finite
  *   size   of the sample, at most DPTK_SURVEY_MOST and col->n

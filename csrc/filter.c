@@ -6,15 +6,15 @@
 
 /* Words of 64 bits are compared one by one, and branches never taken are cheap; of shorter
  * scores a block becomes flags, by the compiler's vectors. */
-#define PORTABLE(name, type, bits, signs_too, side)                                                \
-    BEGIN(, portable, name, type, bits, signs_too, side)                                           \
+#define PORTABLE(name, type, bits, watching, side)                                                 \
+    BEGIN(, portable, name, type, bits, watching, side)                                            \
     enum { BLOCK = DPTK_BLOCK / sizeof(type) };                                                    \
     for (; n - i >= BLOCK && held < enough; i += BLOCK) {                                          \
         bits any = 0;                                                                              \
         for (size_t j = i; j < i + BLOCK; j++) {                                                   \
             DPTK_SCORE(type, x, data + j * sizeof x);                                              \
             any = (bits)(any | (bits) - (ENTERS_##side(name, x, edge)));                           \
-            if (has_sign) signs = (bits)(signs | (bits)x);                                         \
+            if (watches) seen = (bits)(seen | name##_watch(x));                                    \
         }                                                                                          \
         if (!any) continue;                                                                        \
         for (size_t eight = i; eight < i + BLOCK; eight += 8) {                                    \
@@ -29,8 +29,8 @@
     }                                                                                              \
     END(name, type, bits, BLOCK)
 
-#define WIDE(name, type, bits, signs_too, side)                                                    \
-    BEGIN(, portable, name, type, bits, signs_too, side)                                           \
+#define WIDE(name, type, bits, watching, side)                                                     \
+    BEGIN(, portable, name, type, bits, watching, side)                                            \
     enum { BLOCK = DPTK_BLOCK / sizeof(type) };                                                    \
     for (; n - i >= BLOCK && held < enough; i += BLOCK)                                            \
         for (size_t j = i; j < i + BLOCK; j += 4) {                                                \
@@ -38,7 +38,8 @@
             DPTK_SCORE(type, b, data + (j + 1) * sizeof b);                                        \
             DPTK_SCORE(type, c, data + (j + 2) * sizeof c);                                        \
             DPTK_SCORE(type, d, data + (j + 3) * sizeof d);                                        \
-            if (has_sign) signs |= ((bits)a | (bits)b) | ((bits)c | (bits)d);                      \
+            if (watches)                                                                           \
+                seen |= (name##_watch(a) | name##_watch(b)) | (name##_watch(c) | name##_watch(d)); \
             if (!(ENTERS_##side(name, a, edge)) && !(ENTERS_##side(name, b, edge))                 \
                 && !(ENTERS_##side(name, c, edge)) && !(ENTERS_##side(name, d, edge)))             \
                 continue;                                                                          \
@@ -46,14 +47,14 @@
         }                                                                                          \
     END(name, type, bits, BLOCK)
 
-#define FILTERS_PORTABLE(name, code, type, bits, has_negatives)                                    \
+#define FILTERS_PORTABLE(name, code, type, bits, watchable)                                        \
     PORTABLE(name, type, bits, 0, largest)                                                         \
     PORTABLE(name, type, bits, 0, least)                                                           \
-    DPTK_WITH_NEGATIVES_##has_negatives(PORTABLE(name, type, bits, 1, watched))
-#define FILTERS_WIDE(name, code, type, bits, has_negatives)                                        \
+    DPTK_IF_WATCHABLE_##watchable(PORTABLE(name, type, bits, 1, watched))
+#define FILTERS_WIDE(name, code, type, bits, watchable)                                            \
     WIDE(name, type, bits, 0, largest)                                                             \
     WIDE(name, type, bits, 0, least)                                                               \
-    DPTK_WITH_NEGATIVES_##has_negatives(WIDE(name, type, bits, 1, watched))
+    DPTK_IF_WATCHABLE_##watchable(WIDE(name, type, bits, 1, watched))
 DPTK_SHORT(FILTERS_PORTABLE)
 DPTK_LONG(FILTERS_WIDE)
 
@@ -139,7 +140,7 @@ DPTK_FIRST_LEVEL static inline size_t mark(uint64_t in, int64_t first, int64_t *
 
 /* The compiler's vectors of a type, as they stand in memory. A lane of a comparison is all
  * ones if it holds. */
-#define VECTORS(name, code, type, bits, has_negatives)                                             \
+#define VECTORS(name, code, type, bits, watchable)                                                 \
     typedef type name##_vector __attribute__((vector_size(sizeof(wide))));                         \
     typedef bits name##_mask __attribute__((vector_size(sizeof(wide))));                           \
     typedef type name##_memory __attribute__((vector_size(sizeof(wide)), aligned(1), may_alias));
@@ -158,13 +159,13 @@ DPTK_TYPES(VECTORS)
         for (size_t v = 0; v < PARTS; v++) {                                                       \
             const name##_vector x = from[v];                                                       \
             out[v] = (wide)(OUTSIDE_##side(less, x, limit));                                       \
-            if (has_sign) sign |= (name##_mask)x;                                                  \
+            if (watches) sign |= (name##_mask)(name##_WATCH(x));                                   \
         }                                                                                          \
         in = ~lanes(out, LANE);                                                                    \
     } while (0)
 
-#define VECTOR(name, type, bits, signs_too, less, side)                                            \
-    BEGIN(DPTK_FIRST_LEVEL, vectors, name, type, bits, signs_too, side)                            \
+#define VECTOR(name, type, bits, watching, less, side)                                            \
+    BEGIN(DPTK_FIRST_LEVEL, vectors, name, type, bits, watching, side)                             \
     enum { LANE = sizeof(type), PARTS = BITS * LANE / sizeof(wide) };                              \
     enum { BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS, NOTED = LANE <= 2 ? 64 : 32 };       \
     const name##_vector limit = edge - (name##_vector){0};                                         \
@@ -186,33 +187,33 @@ DPTK_TYPES(VECTORS)
             for (size_t j = 0; j < BLOCKS * PARTS; j++) {                                          \
                 const name##_vector x = part[j];                                                   \
                 all &= OUTSIDE_##side(less, x, limit);                                             \
-                if (has_sign) sign |= (name##_mask)x;                                              \
+                if (watches) sign |= (name##_mask)(name##_WATCH(x));                               \
             }                                                                                      \
             noted |= (uint64_t)!all_ones((wide)all) << group;                                      \
         }                                                                                          \
         TAKE_NOTED(name, type, bits, less, side);                                                  \
     }                                                                                              \
     LAST_BLOCKS(name, type, bits, less, side)                                                      \
-    for (size_t j = 0; j < sizeof(wide) / LANE; j++) signs = (bits)(signs | sign[j]);              \
+    for (size_t j = 0; j < sizeof(wide) / LANE; j++) seen = (bits)(seen | sign[j]);                \
     END(name, type, bits, BITS)
 
-#define FILTERS_PLAIN(name, code, type, bits, has_negatives)                                       \
+#define FILTERS_PLAIN(name, code, type, bits, watchable)                                           \
     VECTOR(name, type, bits, 0, PLAIN_LESS, largest)                                               \
     VECTOR(name, type, bits, 0, PLAIN_LESS, least)                                                 \
-    DPTK_WITH_NEGATIVES_##has_negatives(VECTOR(name, type, bits, 1, PLAIN_LESS, watched))
-#define FILTERS_HALF(name, code, type, bits, has_negatives)                                        \
+    DPTK_IF_WATCHABLE_##watchable(VECTOR(name, type, bits, 1, PLAIN_LESS, watched))
+#define FILTERS_HALF(name, code, type, bits, watchable)                                            \
     VECTOR(name, type, bits, 0, DPTK_HALF_LESS, largest)                                           \
     VECTOR(name, type, bits, 0, DPTK_HALF_LESS, least)                                             \
-    DPTK_WITH_NEGATIVES_##has_negatives(VECTOR(name, type, bits, 1, DPTK_HALF_LESS, watched))
+    DPTK_IF_WATCHABLE_##watchable(VECTOR(name, type, bits, 1, DPTK_HALF_LESS, watched))
 DPTK_INTEGERS(FILTERS_PLAIN)
 DPTK_HALF(FILTERS_HALF)
 DPTK_FLOATS(FILTERS_PLAIN)
 #endif
 
-#define ENTRY_PORTABLE(name, code, type, bits, has_negatives)                                      \
-    DPTK_FILTERS_OF(name, code, portable, has_negatives)
-#define ENTRY_VECTORS(name, code, type, bits, has_negatives)                                       \
-    DPTK_FILTERS_OF(name, code, vectors, has_negatives)
+#define ENTRY_PORTABLE(name, code, type, bits, watchable)                                          \
+    DPTK_FILTERS_OF(name, code, portable, watchable)
+#define ENTRY_VECTORS(name, code, type, bits, watchable)                                           \
+    DPTK_FILTERS_OF(name, code, vectors, watchable)
 
 static dptk_filters portable = {DPTK_TYPES(ENTRY_PORTABLE)};
 #if DPTK_VECTORS

@@ -63,14 +63,14 @@ DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index
         for (size_t v = 0; v < LANE; v++) {                                                        \
             const name##_vector x = from[v];                                                       \
             outside[v] = OUTSIDE_##side(less, (name##_mask)UINT64_MAX, x, limit);                  \
-            if (has_sign) sign |= (name##_lanes)x;                                                 \
+            if (watches) sign |= (name##_lanes)(name##_WATCH(x));                                  \
         }                                                                                          \
         memcpy(&(word), outside, sizeof outside);                                                  \
         (word) = ~(word);                                                                          \
     } while (0)
 
-#define FILTER(name, type, bits, signs_too, side)                                                  \
-    BEGIN(DPTK_AVX512, avx512, name, type, bits, signs_too, side)                                  \
+#define FILTER(name, type, bits, watching, side)                                                   \
+    BEGIN(DPTK_AVX512, avx512, name, type, bits, watching, side)                                   \
     enum { LANE = sizeof(type), BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS };               \
     enum { NOTED = LANE <= 2 ? 64 : 32 };                                                          \
     const name##_vector limit = edge - (name##_vector){0};                                         \
@@ -92,27 +92,26 @@ DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index
             for (size_t j = 0; j < BLOCKS * LANE; j++) {                                           \
                 const name##_vector x = *part++;                                                   \
                 all = OUTSIDE_##side(name, all, x, limit);                                         \
-                if (has_sign) sign |= (name##_lanes)x;                                             \
+                if (watches) sign |= (name##_lanes)(name##_WATCH(x));                              \
             }                                                                                      \
             noted |= (uint64_t)(all != (name##_mask)UINT64_MAX) << group;                          \
         }                                                                                          \
         TAKE_NOTED(name, type, bits, name, side);                                                  \
     }                                                                                              \
     LAST_BLOCKS(name, type, bits, name, side)                                                      \
-    for (size_t j = 0; j < WIDTH / LANE; j++) signs = (bits)(signs | sign[j]);                     \
+    for (size_t j = 0; j < WIDTH / LANE; j++) seen = (bits)(seen | sign[j]);                       \
     END(name, type, bits, BITS)
 
-#define FILTERS(name, code, type, bits, has_negatives)                                             \
+#define FILTERS(name, code, type, bits, watchable)                                                 \
     typedef type name##_vector __attribute__((vector_size(WIDTH)));                                \
     typedef bits name##_lanes __attribute__((vector_size(WIDTH)));                                 \
     typedef type name##_memory __attribute__((vector_size(WIDTH), aligned(1), may_alias));         \
     FILTER(name, type, bits, 0, largest)                                                           \
     FILTER(name, type, bits, 0, least)                                                             \
-    DPTK_WITH_NEGATIVES_##has_negatives(FILTER(name, type, bits, 1, watched))
+    DPTK_IF_WATCHABLE_##watchable(FILTER(name, type, bits, 1, watched))
 DPTK_TYPES(FILTERS)
 
-#define ENTRY(name, code, type, bits, has_negatives)                                               \
-    DPTK_FILTERS_OF(name, code, avx512, has_negatives)
+#define ENTRY(name, code, type, bits, watchable) DPTK_FILTERS_OF(name, code, avx512, watchable)
 dptk_filters dptk_filters_avx512 = {DPTK_TYPES(ENTRY)};
 
 /* ---- the mesh ------------------------------------------------------------- */
@@ -131,7 +130,7 @@ DPTK_AVX512 static inline size_t mark_some(uint64_t in, uint32_t first, uint32_t
     return held;
 }
 
-#define MESH(name, code, type, bits, has_negatives)                                                \
+#define MESH(name, code, type, bits, watchable)                                                    \
     DPTK_AVX512 static size_t name##_mesh_avx512(const char *data, const uint8_t *byte, size_t n,  \
                                                  int64_t bound, uint8_t most, uint32_t *at,        \
                                                  int64_t *score)                                   \
@@ -155,7 +154,7 @@ DPTK_AVX512 static inline size_t mark_some(uint64_t in, uint32_t first, uint32_t
         MESH_SCORES(name, code, type, i, n)                                                        \
         return held;                                                                               \
     }
-#define MESH_ENTRY(name, code, type, bits, has_negatives) [code] = name##_mesh_avx512,
+#define MESH_ENTRY(name, code, type, bits, watchable) [code] = name##_mesh_avx512,
 DPTK_TYPES(MESH)
 dptk_mesh_fn *const dptk_mesh_avx512[] = {DPTK_TYPES(MESH_ENTRY)};
 #endif

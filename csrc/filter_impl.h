@@ -84,32 +84,31 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
         index[held] = (int64_t)(first + (at));                                                     \
         held += keys[held] >= bound;                                                               \
         nans |= nan;                                                                               \
-        if (has_sign) signs = (bits)(signs | (bits)one);                                           \
+        if (watches) seen = (bits)(seen | name##_watch(one));                                      \
     } while (0)
 
 #define ENTERS_largest(name, x, edge) !name##_less(x, edge)
 #define ENTERS_least(name, x, edge) !name##_less(edge, x)
 #define ENTERS_watched ENTERS_largest
 
-/* Integers with negatives have a third filter, which watches for one. */
-#define DPTK_WITH_NEGATIVES_1(filter) filter
-#define DPTK_WITH_NEGATIVES_0(filter)
+/* Where there is something to watch for, there is a third filter, which does. */
+#define DPTK_IF_WATCHABLE_1(filter) filter
+#define DPTK_IF_WATCHABLE_0(filter)
 #define DPTK_WATCHED_1(name, level) name##_watched_##level
 #define DPTK_WATCHED_0(name, level) name##_largest_##level
-#define DPTK_FILTERS_OF(name, code, level, has_negatives)                                          \
-    [code] = {name##_largest_##level, name##_least_##level,                                        \
-              DPTK_WATCHED_##has_negatives(name, level)},
+#define DPTK_FILTERS_OF(name, code, level, watchable)                                              \
+    [code] = {name##_largest_##level, name##_least_##level, DPTK_WATCHED_##watchable(name, level)},
 
 /* The head and the end that every filter has; between them it reads whole blocks. */
-#define BEGIN(target, level, name, type, bits, signs_too, side)                                    \
+#define BEGIN(target, level, name, type, bits, watching, side)                                     \
     target static size_t name##_##side##_##level(const char *data, size_t n, size_t first,         \
                                                  int64_t bound, size_t enough, dptk_hits *hits)    \
     {                                                                                              \
-        enum { least = 1, largest = 0, watched = 0, flip = -side, has_sign = signs_too };          \
+        enum { least = 1, largest = 0, watched = 0, flip = -side, watches = watching };            \
         int64_t *const keys = hits->keys, *const index = hits->index;                              \
         size_t held = hits->held, i = 0;                                                           \
         int nans = 0;                                                                              \
-        bits signs = 0;                                                                            \
+        bits seen = 0;                                                                             \
         type edge;                                                                                 \
                                                                                                    \
         if (!name##_edge(bound, flip, &edge) && !hits->watch) return 0;
@@ -119,9 +118,22 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
         for (; i < n; i++) OFFER(name, type, bits, i);                                             \
     hits->held = held;                                                                             \
     hits->nan |= nans;                                                                             \
-    hits->negative |= signs < 0;                                                                   \
+    hits->watched |= name##_exact ? seen < 0 : seen != 0;                                          \
     return i;                                                                                      \
     }
+
+/* Of the compiler's vectors of a type what NAME_watch is. */
+#define i8_WATCH(x) (x)
+#define i16_WATCH(x) (x)
+#define i32_WATCH(x) (x)
+#define i64_WATCH(x) (x)
+#define u8_WATCH(x) (x)
+#define u16_WATCH(x) (x)
+#define u32_WATCH(x) (x)
+#define u64_WATCH(x) (x)
+#define f16_WATCH(x) DPTK_HALF_WATCH(x)
+#define f32_WATCH(x) DPTK_FLOAT_WATCH(x)
+#define f64_WATCH(x) DPTK_FLOAT_WATCH(x)
 
 /* Take those whose places stand in index[held...end). The bound may have let in a float too
  * many, or NaN. */
@@ -146,7 +158,7 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
         DPTK_SCORE(type, one, data + (at) * LANE);                                                 \
         const int64_t key = name##_key(one) ^ flip;                                                \
         keys[j] = key;                                                                             \
-        if (!name##_exact || has_sign) fits &= -(int64_t)((key >= bound) & !name##_nan(one));      \
+        if (!name##_exact || watches) fits &= -(int64_t)((key >= bound) & !name##_nan(one));       \
     } while (0)
 
 /* ---- by blocks ------------------------------------------------------------ */

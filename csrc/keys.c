@@ -28,15 +28,15 @@ typedef int loader(const char *data, ptrdiff_t stride, size_t count, int64_t *ke
     }
 
 /* The same source for each target: the compiler's vectors do. */
-#define LOADER_PORTABLE(name, code, type, bits, has_negatives) LOADER(, portable, name, type)
+#define LOADER_PORTABLE(name, code, type, bits, watchable) LOADER(, portable, name, type)
 DPTK_TYPES(LOADER_PORTABLE)
-#define ENTRY_PORTABLE(name, code, type, bits, has_negatives) [code] = name##_portable,
+#define ENTRY_PORTABLE(name, code, type, bits, watchable) [code] = name##_portable,
 static loader *const loaders_portable[] = {DPTK_TYPES(ENTRY_PORTABLE)};
 
 #if DPTK_X86
-#define LOADER_AVX2(name, code, type, bits, has_negatives) LOADER(DPTK_AVX2, avx2, name, type)
+#define LOADER_AVX2(name, code, type, bits, watchable) LOADER(DPTK_AVX2, avx2, name, type)
 DPTK_TYPES(LOADER_AVX2)
-#define ENTRY_AVX2(name, code, type, bits, has_negatives) [code] = name##_avx2,
+#define ENTRY_AVX2(name, code, type, bits, watchable) [code] = name##_avx2,
 static loader *const loaders_avx2[] = {DPTK_TYPES(ENTRY_AVX2)};
 #else
 #define loaders_avx2 loaders_portable
@@ -84,7 +84,7 @@ int dptk_ordered_keys(const dptk_column *col, int64_t flip, int64_t *keys)
     return status;
 }
 
-#define SIZE(name, code, type, bits, has_negatives) [code] = sizeof(type),
+#define SIZE(name, code, type, bits, watchable) [code] = sizeof(type),
 static const uint8_t sizes[] = {DPTK_TYPES(SIZE)};
 
 size_t dptk_size(int type) { return sizes[type]; }

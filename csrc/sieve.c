@@ -9,7 +9,7 @@
 
 enum { BYTES = 8 }; /* first bytes in a word */
 
-#define MESH(name, code, type, bits, has_negatives)                                                \
+#define MESH(name, code, type, bits, watchable)                                                    \
     static size_t name##_portable(const char *data, const uint8_t *byte, size_t n, int64_t bound,  \
                                   uint8_t most, uint32_t *at, int64_t *score)                      \
     {                                                                                              \
@@ -19,7 +19,7 @@ enum { BYTES = 8 }; /* first bytes in a word */
         MESH_SCORES(name, code, type, i, n)                                                        \
         return held;                                                                               \
     }
-#define ENTRY(name, code, type, bits, has_negatives) [code] = name##_portable,
+#define ENTRY(name, code, type, bits, watchable) [code] = name##_portable,
 DPTK_TYPES(MESH)
 static dptk_mesh_fn *const portable[] = {DPTK_TYPES(ENTRY)};
 

@@ -72,7 +72,7 @@ cdef extern from "dptk.h" nogil:
     size_t dptk_cut_scratch(size_t n, size_t m)
     int DPTK_LEAST, DPTK_UNSORTED, DPTK_NAN_LAST
     int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch,
-                 int64_t *keys, int64_t *index, int *negative)
+                 int64_t *keys, int64_t *index, int *watched)
     int dptk_cut_rows(const dptk_column *row, const size_t *m, size_t rows, int order,
                       int64_t *scratch, int64_t *const *index)
     size_t dptk_part_room(size_t capacity)

@@ -1,7 +1,7 @@
 """Types of the extension module."""
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -51,11 +51,11 @@ def keys(counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]: ...
 
 # ---- cut.c
 def cut(
-    counts: npt.NDArray[Any], m: int, in_order: bool = ...
+    counts: npt.NDArray[Any], m: int, in_order: bool = ..., watch: bool = ...
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], bool]: ...
 def part(
     scores: npt.NDArray[Any], key: int, most: int
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None: ...
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | Literal[False] | None: ...
 def cut_rows(
     values: npt.NDArray[Any],
     m: npt.NDArray[np.int64],

@@ -517,13 +517,16 @@ cdef int64_t *scratch_words(size_t words) except NULL:
     return scratch
 
 
-def cut(counts, size_t m, bint in_order=True):
-    """(keys, index, negative) of the m largest, 1 <= m <= len(counts); else by index."""
+def cut(counts, size_t m, bint in_order=True, bint watch=True):
+    """(keys, index, watched) of the m largest, 1 <= m <= len(counts); else by index.
+
+    Whether any is negative, of integers, or NaN or infinite, of floats; False without a `watch`.
+    """
     cdef Py_buffer view
     cdef dptk_column col
     cdef int64_t[::1] keys_out, index_out
     cdef int64_t *scratch = NULL
-    cdef int status, negative = 0
+    cdef int status, watched = 0
     column_of(counts, &view, &col)
     try:
         if not 1 <= m <= col.n:
@@ -534,16 +537,19 @@ def cut(counts, size_t m, bint in_order=True):
         scratch = scratch_words(dptk_cut_scratch(col.n, m))
         with nogil:
             status = dptk_cut(&col, m, 0 if in_order else DPTK_UNSORTED, scratch, &keys_out[0],
-                              &index_out[0], &negative)
+                              &index_out[0], &watched if watch else NULL)
         raise_unsound(status)
-        return keys_array, index_array, negative != 0
+        return keys_array, index_array, watched != 0
     finally:
         free(scratch)
         PyBuffer_Release(&view)
 
 
 def part(scores, int64_t key, size_t most):
-    """(keys, items) of the scores with larger keys; None if they are `most` or more."""
+    """(keys, items) of the scores with larger keys; None if they are `most` or more.
+
+    False if a score is NaN or infinite, where those are not too many.
+    """
     cdef Py_buffer view
     cdef dptk_column column
     cdef int64_t[::1] keys, items
@@ -558,10 +564,9 @@ def part(scores, int64_t key, size_t most):
             status = dptk_part(&column, key, most, &keys[0], &items[0], &held)
     finally:
         PyBuffer_Release(&view)
-    if status == DPTK_SCRATCH:
-        return None
-    raise_unsound(status)
-    return keys_array[:held], items_array[:held]
+    if status == DPTK_NAN:
+        return False
+    return None if status == DPTK_SCRATCH else (keys_array[:held], items_array[:held])
 
 
 def cut_rows(values, const int64_t[::1] m, const int64_t[::1] offset=None):

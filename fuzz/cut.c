@@ -32,23 +32,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy((char *)(uintptr_t)col.data + (ptrdiff_t)i * col.stride,
                in.at + i % (n / repeat) * width, width);
     int64_t *key = room(n * 8), *keys = room(m * 8), *index = room(m * 8);
-    int *nan = room(n * sizeof *nan), any_nan = 0, negative = -1, any_negative = 0, status;
+    int *nan = room(n * sizeof *nan), any_nan = 0, watched = -1, any_watched = 0, status;
     size_t *rank = room(n * sizeof *rank);
+    const int64_t infinite = type == DPTK_F16 ? INT64_C(0x7C00) : INT64_C(0x7FF0000000000000);
+    const int64_t least = type == DPTK_F16 ? -infinite : ~infinite;
     for (size_t i = 0; i < n; i++) {
         nan[i] = dptk_keys(&col, i, 1, &key[i]) == DPTK_NAN;
         any_nan |= nan[i];
-        any_negative |= type < DPTK_U8 && key[i] < 0;
+        any_watched |= type < DPTK_U8 && key[i] < 0;
+        any_watched |= type > DPTK_U64 && (nan[i] || key[i] >= infinite || key[i] <= least);
         size_t at = i;
         for (; at > 0 && before(key, nan, order, i, rank[at - 1]); at--) rank[at] = rank[at - 1];
         rank[at] = i;
     }
     int64_t *scratch = room(dptk_cut_scratch(n, m) * 8);
-    status = dptk_cut(&col, m, order, scratch, keys, index, order ? NULL : &negative);
+    status = dptk_cut(&col, m, order, scratch, keys, index, order & DPTK_LEAST ? NULL : &watched);
     if (any_nan && !(order & DPTK_NAN_LAST)) {
         CHECK(status == DPTK_NAN);
     } else {
         CHECK(status == DPTK_OK);
-        if (!order) CHECK(negative == any_negative);
+        if (!(order & DPTK_LEAST)) CHECK(watched == any_watched);
         char *chosen = room(n);
         memset(chosen, 0, n);
         for (size_t i = 0; i < m; i++) chosen[rank[i]] = 1;

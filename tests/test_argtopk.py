@@ -1,6 +1,7 @@
 """The cut against NumPy's stable sort, at every SIMD level. No test here is statistical."""
 
 import itertools
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import hypothesis.extra.numpy as hnp
@@ -427,9 +428,11 @@ def test_keys_and_cut(dtype, level):
     expected = model_keys(x)
     assert np.array_equal(_core.keys(x), expected)
     assert np.array_equal(_core.keys(x[::-2]), expected[::-2])
-    top, index, negative = _core.cut(x, 77)
+    top, index, watched = _core.cut(x, 77)
     assert np.array_equal(top, expected[index])
-    assert negative == (x.dtype.kind == "i" and bool((x < 0).any()))
+    odd = ~np.isfinite(x) if x.dtype.kind == "f" else x < 0
+    assert watched == bool(odd.any())
+    assert not _core.cut(x, 77, True, False)[2]
     assert not _core.cut(np.abs(x[x > 0]), 1)[2]
 
 
@@ -448,9 +451,30 @@ def test_one_negative_is_seen_behind_the_largest_there_are(dtype, level):
     assert not _core.cut(x, 3)[2]
     x[-1] = -1
     for view in (x, np.repeat(x, 2)[::2]):
-        _, index, negative = _core.cut(view, 3)
-        assert negative
+        _, index, watched = _core.cut(view, 3)
+        assert watched
         assert index.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("n", [1, 32, 33, 65, CHUNK, SAMPLED, 3 * SAMPLED + 33])
+def test_one_that_is_not_finite_is_seen_wherever_it_is(dtype, n, level):
+    x = (np.arange(n) % 1000 - 500).astype(dtype)
+    key = int(_core.keys(x).max()) - 1
+    for at in {0, n // 3, n // 2, max(0, n - 64), n - 2, n - 1} - {-1}:
+        kept = x[at]
+        for view in (x, np.repeat(x, 2)[::2]):
+            assert not _core.cut(view, 1)[2]
+            assert _core.part(view, key, n + 1)
+        for bad in (math.inf, -math.inf):
+            x[at] = bad
+            for view in (x, np.repeat(x, 2)[::2]):
+                assert _core.cut(view, 1)[2]
+                assert _core.part(view, key, n + 1) is False
+        x[at] = math.nan
+        for view in (x, np.repeat(x, 2)[::2]):
+            assert _core.part(view, key, n + 1) is False
+        x[at] = kept
 
 
 def tallies():
