@@ -192,14 +192,18 @@ void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size,
     const uint64_t state = dptk_float_begin();
     const int real = col->type >= DPTK_F32;
     sample s;
+    *out = (dptk_survey){.sieve_cost = INFINITY, .part_cost = INFINITY, .cut_cost = INFINITY};
     take_sample(&s, col, size < SOME ? size : SOME, k, scale);
+    if (real && (s.key[0] >= DPTK_DOUBLE_INF || s.key[s.n - 1] <= ~DPTK_DOUBLE_INF)) {
+        dptk_float_end(state);
+        return;
+    }
     find_floors(&s, (double)k);
     /* A quarter lower, for what is not known of it. */
     if (floor > -INFINITY) s.low = floor - 0.25 + scaled_difference(origin, s.origin, real, scale);
     out->cut_cost = cut_cost(&s, (double)k);
     out->spread = s.spread;
     out->fall = fall_of(&s, (double)k);
-    out->sieve_cost = out->part_cost = INFINITY;
     if (s.x[0] < FAR && s.x[s.n - 1] > -FAR && fabs(s.low) < FAR) {
         out->sieve_cost = best_sieve(&s, real, scale, out);
         out->part_cost = best_part(&s, out);

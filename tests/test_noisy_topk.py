@@ -66,6 +66,42 @@ def test_few_scores_that_are_not_finite_are_refused(bad, dtype):
         dp.noisy_topk(scores, 5, scale=1.0, axis=0.0)
 
 
+WAYS = {
+    "few": (5000, 5, 1e-3),
+    "a cut": (140_000, 5, 1e-3),
+    "a large cut": (1_100_000, 10_000, 1e-3),
+    "a part": (140_000, 3000, 30.0),
+    "a sieve": (200_000, 30, 300.0),
+    "all": (140_000, 70_000, 100.0),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_many_scores_that_are_not_finite_are_refused(dtype, way):
+    """Whichever way they go, wherever one is: no pass but the one that picks looks for it."""
+    n, k, scale = WAYS[way]
+    scores = np.random.default_rng(1).normal(scale=100.0, size=n).astype(dtype)
+    for at in (0, n // 3, n - 1):
+        for bad in (math.nan, -math.nan, math.inf, -math.inf):
+            kept, scores[at] = scores[at], bad
+            generator = np.random.default_rng(1)
+            with pytest.raises(ValueError, match="scores must not contain"):
+                dp.noisy_topk(scores, k, scale=scale, rng=generator)
+            assert generator.random() == np.random.default_rng(1).random()  # no word was read
+            scores[at] = kept
+    assert dp.noisy_topk(scores, k, scale=scale).size == k
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_many_scores_of_which_a_sample_is_not_finite_are_refused(bad):
+    for n in (5000, 300_000, 1_100_000):
+        for scores in (np.full(n, bad), np.append(np.full(n // 2, bad), np.zeros(n // 2))):
+            for k in (1, 1000, n // 4):
+                with pytest.raises(ValueError, match="scores must not contain"):
+                    dp.noisy_topk(scores, k, scale=1.0)
+
+
 def test_noisy_topk_survives_what_breaks_the_naive_one():
     """Counts that overflow exp, differences that vanish in doubles, extreme scales."""
     assert dp.noisy_topk([10**18, 10**18 + 50, 3], 1, scale=1e-3).tolist() == [1]

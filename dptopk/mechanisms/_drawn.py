@@ -20,7 +20,7 @@ from dptopk.mechanisms._select import (
     scores_of,
 )
 
-__all__ = ["Part", "part_to_draw", "pick", "replay"]
+__all__ = ["NotFiniteError", "Part", "Sieve", "part_to_draw", "pick", "replay"]
 
 MANY = 128  # picks are many if every MANY-th score is one: then a sample knows the k-th
 WORTH = 1 << 17  # so many scores are worth the estimate of a part of them
@@ -35,7 +35,12 @@ BLOCK = 64
 SPREAD = 12.0  # of so many of a sample about the picks are: then it knows what all are
 POINTS = 1 << 11  # of the largest keys
 IN_ORDER = 1 << 11  # so many are quick to sort
+SOME = 8  # of more every eighth tells about where the k-th is
 MOST, MOST_OF_ALL = 1 << 30, 1 << 24  # more scores than that are drawn from by a race
+
+
+class NotFiniteError(Exception):
+    """A score is NaN or infinite."""
 
 
 class Part(NamedTuple):
@@ -106,7 +111,8 @@ def replay(
 def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | Sieve | None:
     """Return some scores so that few of the others are looked at; or what drops most; None: all.
 
-    It follows from the scores and the scale alone: it changes the cost, never the law.
+    It follows from the scores and the scale alone: it changes the cost, never the law. Raises
+    NotFiniteError if that comes to light.
     """
     n, real, m = array.size, array.dtype.kind == "f", first_size(array.size, k)
     if n > MOST or m == n or (MANY * k >= n and n < WORTH):
@@ -115,8 +121,8 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | Sieve | N
         cut, part = _by_sample(array, k, scale)
         if not cut:
             return part
-    keys, items, _ = _core.cut(array, m, m <= IN_ORDER)
-    ends = keys[[k - 1, -1]] if m <= IN_ORDER else np.partition(keys, (0, m - k))[[m - k, 0]]
+    keys, items = _cut(array, m, m <= IN_ORDER)
+    ends = keys[[k - 1, -1]] if m <= IN_ORDER else _ends(keys, k)
     gap, least = _gap(ends, scale, real), enough(n, m)
     if gap >= least:  # no noise is below -3, but with a chance of e^-20
         floor = max(least, gap - 3.0)
@@ -126,6 +132,25 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | Sieve | N
     kept = Part(keys, items, ends.item(1), gap, 0)  # with the k-th for a floor
     with np.errstate(all="ignore"):  # past the range of floats is far enough
         return _cheapest(array, kept, k, scale, real)
+
+
+def _cut(array: np.ndarray, m: int, in_order: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the keys and items of the m largest scores."""
+    real = array.dtype.kind == "f"
+    try:
+        keys, items, watched = _core.cut(array, m, in_order, real)
+    except ValueError:  # NaN
+        watched = True
+    if watched:
+        raise NotFiniteError
+    return keys, items
+
+
+def _ends(keys: np.ndarray, k: int) -> np.ndarray:
+    """Return about the k-th of many keys, from some of them, and the least."""
+    some = keys[::SOME]
+    rank = some.size * k // keys.size
+    return np.array([np.partition(some, some.size - rank)[some.size - rank], keys.min()])
 
 
 def _by_sample(array: np.ndarray, k: int, scale: float) -> tuple[bool, Part | Sieve | None]:
@@ -153,6 +178,8 @@ def _part_of(array: np.ndarray, found: dict[str, Any], most: float) -> Part | No
         return None
     room = found["held"] + array.size // 64  # one of a sample stands for many
     part = _core.part(array, found["most"], room)
+    if part is False:
+        raise NotFiniteError
     if part is None or not 0 < part[0].size < array.size:
         return None
     return Part(*part, found["most"], found["floor"], found["looks"])

@@ -139,10 +139,10 @@ def noisy_topk(
     >>> dp.noisy_topk(np.array([5, 900, 7]), 2, scale=1.0, offsets=[0, 2, 3])
     RaggedIndices(indices=array([1, 0, 2]), offsets=array([0, 2, 3]))
     """
-    few = (
+    plain = (
         type(scores) is np.ndarray
         and scores.ndim == 1
-        and 0 < scores.size <= DRAWN
+        and scores.size > 0
         and scores.dtype.char in PLAIN
         and scores.dtype.isnative
         and size is None
@@ -150,12 +150,12 @@ def noisy_topk(
         and (axis is None or (type(axis) is int and axis in (0, -1)))
     )
     given: Any = scores
-    array: np.ndarray = given if few else scores_array("scores", scores, many=True)
+    array: np.ndarray = given if plain else scores_array("scores", scores, many=True)
     k = integer("k", k)
     scale = positive("scale", scale)
     noise = choice("noise", noise, _core.NOISES)
     workers = integer("workers", workers)
-    if few:
+    if plain:
         _check_k(k, array.size)
         if noise == "gumbel" or array.size <= _core.FEW:
             picks = _of_one(array, k, scale, noise, rng, checked=False)
@@ -214,7 +214,14 @@ def _from_one(
     """
     n = array.size
     if noise == "gumbel":
-        part = _drawn.part_to_draw(array, k=k, scale=scale) if n > DRAWN else None
+        try:
+            part = _drawn.part_to_draw(array, k=k, scale=scale) if n > DRAWN else None
+        except _drawn.NotFiniteError:
+            if checked:
+                raise RuntimeError(_core.CHANGED) from None
+            return None
+        if isinstance(part, _drawn.Sieve) and not checked and not _core.finite(array):
+            return None
         picks = _drawn.pick(source, array, part, k=k, scale=scale)
         if picks is None:
             return _drawn.replay(source, array, part, k=k, scale=scale)
