@@ -118,17 +118,21 @@ static inline uint64_t lanes(wide *x, size_t size)
 typedef int64_t four __attribute__((vector_size(32)));
 typedef int64_t four_in_memory __attribute__((vector_size(32), aligned(1), may_alias));
 
+enum { FEW = 4, SOME = 12 };
 DPTK_FIRST_LEVEL static inline size_t mark(uint64_t in, int64_t first, int64_t *index, size_t held)
 {
     static const four places[16] = {{0},    {0},       {1},       {0, 1},      {2},    {0, 2},
                                     {1, 2}, {0, 1, 2}, {3},       {0, 3},      {1, 3}, {0, 1, 3},
                                     {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
+    const uint64_t top = UINT64_C(1) << 63;
     const size_t count = (size_t)__builtin_popcountll(in);
 
-    if (count <= 2) {
-        const uint64_t top = UINT64_C(1) << 63, next = in & (in - 1);
-        index[held] = first + __builtin_ctzll(in | top);
-        index[held + 1] = first + __builtin_ctzll(next | top);
+    if (count <= SOME) {
+        for (size_t j = 0; j < FEW; j++, in &= in - 1)
+            index[held + j] = first + __builtin_ctzll(in | top);
+        if (count <= FEW) return held + count;
+        for (size_t j = FEW; j < SOME; j++, in &= in - 1)
+            index[held + j] = first + __builtin_ctzll(in | top);
         return held + count;
     }
     for (int step = 0; step < 16; step++, in >>= 4, first += 4) {
@@ -164,7 +168,7 @@ DPTK_TYPES(VECTORS)
         in = ~lanes(out, LANE);                                                                    \
     } while (0)
 
-#define VECTOR(name, type, bits, watching, less, side)                                            \
+#define VECTOR(name, type, bits, watching, less, side)                                             \
     BEGIN(DPTK_FIRST_LEVEL, vectors, name, type, bits, watching, side)                             \
     enum { LANE = sizeof(type), PARTS = BITS * LANE / sizeof(wide) };                              \
     enum { BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS, NOTED = LANE <= 2 ? 64 : 32 };       \
