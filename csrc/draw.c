@@ -346,13 +346,6 @@ static double coarse_error(const draws *d, size_t at)
          * (known > 0.0 ? known : d->noise_error + 0x1p-49 * (fabs(d->value[at]) + MOST_NOISE));
 }
 
-/* Whether a difference of two values has the sign that it seems to have; most are large. */
-static int is_clear(const draws *d, double gap, size_t at, size_t other)
-{
-    return gap > coarse_error(d, at) + coarse_error(d, other)
-        || gap > error_of(d, at) + error_of(d, other);
-}
-
 /* Those above a floor in the order of their values, in to_place: keys are what they are above it,
  * which rounds the less the nearer they are. */
 static int order(draws *d, double floor, size_t *above)
@@ -379,13 +372,18 @@ static int order(draws *d, double floor, size_t *above)
     return DPTK_OK;
 }
 
-/* Whether the first k are certainly in order, and above all others. */
+/* Whether the first k are certainly in order, and above all others; most differences are large. */
 static int in_order(const draws *d, size_t k, size_t n)
 {
-    const int64_t *const place = d->to_place;
+    size_t high = (size_t)d->to_place[0];
+    double error = coarse_error(d, high);
     for (size_t i = 1; i < n; i++) {
-        const size_t high = (size_t)place[i < k ? i - 1 : k - 1], low = (size_t)place[i];
-        if (!is_clear(d, d->value[high] - d->value[low], high, low)) return 0;
+        const size_t low = (size_t)d->to_place[i];
+        const double gap = d->value[high] - d->value[low], other = coarse_error(d, low);
+        if (!(gap > error + other) && !(gap > error_of(d, high) + error_of(d, low))) return 0;
+        if (i >= k) continue;
+        high = low;
+        error = other;
     }
     return 1;
 }

@@ -1471,10 +1471,11 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
         if not (1 <= k <= <Py_ssize_t>all.n and 1 <= m < all.n and m == <size_t>index.shape[0]):
             raise ValueError("there are too few scores, or no rest")
         bits = scratch_words(m + 1)
-        for i in range(m + 1):
-            bits[i] = key[i] if i < m else most
-            if real and bits[i] < 0:
-                bits[i] ^= ~(<int64_t>1 << 63)
+        memcpy(bits, &key[0], m * sizeof(int64_t))
+        bits[m] = most
+        if real:
+            for i in range(m + 1):
+                bits[i] ^= (bits[i] >> 63) & ~(<int64_t>1 << 63)
         column.data = <const char *>bits
         column.stride = sizeof(int64_t)
         column.n = m + 1  # the rest's, too: it must not be too far from them
