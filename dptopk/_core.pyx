@@ -1364,13 +1364,17 @@ def finite(scores):
     """Tell whether no float of a column is NaN or infinite."""
     cdef Py_buffer view
     cdef dptk_column column
-    cdef dptk_span span
-    cdef int status = DPTK_OK
+    cdef int64_t *keys = NULL
+    cdef size_t held, room = dptk_part_room(1)
+    cdef int status
     column_of(scores, &view, &column)
-    if column.n:
-        with nogil:
-            status = dptk_draw_prepare(&column, 1.0, &span)
-    PyBuffer_Release(&view)
+    try:
+        keys = scratch_words(2 * room)
+        with nogil:  # no key is as large as this
+            status = dptk_part(&column, INT64_MAX - 1, 1, keys, keys + room, &held)
+    finally:
+        free(keys)
+        PyBuffer_Release(&view)
     return status != DPTK_NAN
 
 

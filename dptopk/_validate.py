@@ -190,9 +190,9 @@ def scores_array(name: str, values: Any, *, many: bool = False) -> np.ndarray:
 
 
 def _finite(array: np.ndarray) -> bool:
-    if array.ndim == 1 and array.dtype.itemsize > 2:
-        return _core.finite(array)
-    return bool(np.isfinite(array).all())
+    if array.ndim > 1 and not array.flags.c_contiguous:
+        return bool(np.isfinite(array).all())
+    return _core.finite(array.reshape(-1))
 
 
 def labels_array(labels: Any, n: int) -> Sequence[Any] | np.ndarray | None:
