@@ -13,6 +13,9 @@
 #include "simd.h"
 
 #include <string.h>
+#if DPTK_X86
+#include <immintrin.h>
+#endif
 
 #define BLOCKS 16
 #define BATCH_WORDS (BLOCKS * 16) /* of 32 bits */
@@ -115,25 +118,38 @@ void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state, 
 
 #define ROTL(x, r) ((x) << (r) | (x) >> (32 - (r)))
 
-#define QUARTER(a, b, c, d)                                                                        \
+/* A quarter round on (a, b, c, d) is these four steps. */
+#define STEP(rotl, x, y, z, r) (x += y, z ^= x, z = rotl(z, r))
+#define STEP1(rotl, v, a, b, c, d) STEP(rotl, v[a], v[b], v[d], 16)
+#define STEP2(rotl, v, a, b, c, d) STEP(rotl, v[c], v[d], v[b], 12)
+#define STEP3(rotl, v, a, b, c, d) STEP(rotl, v[a], v[b], v[d], 8)
+#define STEP4(rotl, v, a, b, c, d) STEP(rotl, v[c], v[d], v[b], 7)
+
+/* Each quarter round starts a step after the one before it. In step with one another, all would
+ * shift at once and all would add at once, and a core has fewer units for shifts than for sums. */
+#define DOUBLE_ROUND(q0, q1, q2, q3, q4, q5, q6, q7)                                               \
     do {                                                                                           \
-        a += b, d ^= a, d = ROTL(d, 16);                                                           \
-        c += d, b ^= c, b = ROTL(b, 12);                                                           \
-        a += b, d ^= a, d = ROTL(d, 8);                                                            \
-        c += d, b ^= c, b = ROTL(b, 7);                                                            \
+        STEP1 q0;                                                                                  \
+        STEP1 q1, STEP2 q0;                                                                        \
+        STEP1 q2, STEP2 q1, STEP3 q0;                                                              \
+        STEP1 q3, STEP2 q2, STEP3 q1, STEP4 q0;                                                    \
+        STEP2 q3, STEP3 q2, STEP4 q1;                                                              \
+        STEP3 q3, STEP4 q2;                                                                        \
+        STEP1 q4, STEP4 q3;                                                                        \
+        STEP1 q5, STEP2 q4;                                                                        \
+        STEP1 q6, STEP2 q5, STEP3 q4;                                                              \
+        STEP1 q7, STEP2 q6, STEP3 q5, STEP4 q4;                                                    \
+        STEP2 q7, STEP3 q6, STEP4 q5;                                                              \
+        STEP3 q7, STEP4 q6;                                                                        \
+        STEP4 q7;                                                                                  \
     } while (0)
 
-#define TEN_DOUBLE_ROUNDS(v)                                                                       \
-    for (int round = 0; round < 10; round++) {                                                     \
-        QUARTER(v[0], v[4], v[8], v[12]);                                                          \
-        QUARTER(v[1], v[5], v[9], v[13]);                                                          \
-        QUARTER(v[2], v[6], v[10], v[14]);                                                         \
-        QUARTER(v[3], v[7], v[11], v[15]);                                                         \
-        QUARTER(v[0], v[5], v[10], v[15]);                                                         \
-        QUARTER(v[1], v[6], v[11], v[12]);                                                         \
-        QUARTER(v[2], v[7], v[8], v[13]);                                                          \
-        QUARTER(v[3], v[4], v[9], v[14]);                                                          \
-    }
+/* The diagonal of v[3] is the first of the four: what it reads is ready first. */
+#define TEN_DOUBLE_ROUNDS(rotl, v)                                                                 \
+    for (int round = 0; round < 10; round++)                                                       \
+    DOUBLE_ROUND((rotl, v, 0, 4, 8, 12), (rotl, v, 1, 5, 9, 13), (rotl, v, 2, 6, 10, 14),          \
+                 (rotl, v, 3, 7, 11, 15), (rotl, v, 3, 4, 9, 14), (rotl, v, 0, 5, 10, 15),         \
+                 (rotl, v, 1, 6, 11, 12), (rotl, v, 2, 7, 8, 13))
 
 static const uint32_t SIGMA[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
 static const uint32_t COUNTERS[BLOCKS] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -147,44 +163,63 @@ void dptk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t
     start[12] = counter;
     memcpy(start + 13, nonce, 12);
     memcpy(out, start, sizeof start);
-    TEN_DOUBLE_ROUNDS(out);
+    TEN_DOUBLE_ROUNDS(ROTL, out);
     for (int i = 0; i < 16; i++) out[i] += start[i];
 }
 
-/* The batch's 16 blocks, as many at a time as T has lanes. A macro, since a
- * vector wider than the function's target is split up before inlining. */
-#define DEFINE_BATCH(NAME, TARGET, T)                                                              \
+/* The batch's 16 blocks, as many at a time as T has lanes. A macro, since a vector wider than
+ * the function's target is split up before inlining. The start is made twice: to keep
+ * it would take as many registers as v. Stored as T_memory, since gcc makes of a memcpy moves of
+ * 16 bytes. */
+#define DEFINE_BATCH(NAME, TARGET, T, rotl)                                                        \
     TARGET static void NAME(const uint32_t key[8], uint32_t out[BATCH_WORDS])                      \
     {                                                                                              \
         const int lanes = sizeof(T) / sizeof(uint32_t);                                            \
         for (int block = 0; block < BLOCKS; block += lanes) {                                      \
             const T zero = {0};                                                                    \
-            T start[16], v[16];                                                                    \
-            for (int i = 0; i < 4; i++) start[i] = zero + SIGMA[i];                                \
-            for (int i = 0; i < 8; i++) start[4 + i] = zero + key[i];                              \
-            memcpy(&start[12], COUNTERS + block, sizeof(T));                                       \
-            start[13] = start[14] = start[15] = zero;                                              \
-            memcpy(v, start, sizeof v);                                                            \
-            TEN_DOUBLE_ROUNDS(v);                                                                  \
-            for (int i = 0; i < 16; i++) {                                                         \
-                v[i] += start[i];                                                                  \
-                memcpy(out + i * BLOCKS + block, &v[i], sizeof(T));                                \
-            }                                                                                      \
+            T counters, v[16];                                                                     \
+            memcpy(&counters, COUNTERS + block, sizeof(T));                                        \
+            for (int i = 0; i < 4; i++) v[i] = zero + SIGMA[i];                                    \
+            for (int i = 0; i < 8; i++) v[4 + i] = zero + key[i];                                  \
+            v[12] = counters;                                                                      \
+            v[13] = v[14] = v[15] = zero;                                                          \
+            TEN_DOUBLE_ROUNDS(rotl, v);                                                            \
+            for (int i = 0; i < 4; i++) v[i] += SIGMA[i];                                          \
+            for (int i = 0; i < 8; i++) v[4 + i] += key[i];                                        \
+            v[12] += counters;                                                                     \
+            for (int i = 0; i < 16; i++) *(T##_memory *)(out + i * BLOCKS + block) = v[i];         \
         }                                                                                          \
     }
 
 #if DPTK_GNU
-typedef uint32_t lanes4 __attribute__((vector_size(16)));
-DEFINE_BATCH(batch_portable, , lanes4)
+#define LANES(n)                                                                                   \
+    typedef uint32_t lanes##n __attribute__((vector_size(4 * n)));                                 \
+    typedef uint32_t lanes##n##_memory __attribute__((vector_size(4 * n), aligned(4), may_alias))
+LANES(4);
+DEFINE_BATCH(batch_portable, , lanes4, ROTL)
 #else
-DEFINE_BATCH(batch_portable, , uint32_t)
+typedef uint32_t lanes1, lanes1_memory;
+DEFINE_BATCH(batch_portable, , lanes1, ROTL)
 #endif
 
 #if DPTK_X86
-typedef uint32_t lanes8 __attribute__((vector_size(32)));
-typedef uint32_t lanes16 __attribute__((vector_size(64)));
-DEFINE_BATCH(batch_avx2, DPTK_AVX2, lanes8)
-DEFINE_BATCH(batch_avx512, DPTK_AVX512, lanes16)
+LANES(8);
+LANES(16);
+
+/* AVX2 has no rotation; by 16 and by 8 bits, whole bytes move: a shuffle for three operations. */
+DPTK_AVX2 static inline lanes8 rotl_avx2(lanes8 x, int r)
+{
+    const __m256i by_16 = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13));
+    const __m256i by_8 = _mm256_broadcastsi128_si256(
+        _mm_setr_epi8(3, 0, 1, 2, 7, 4, 5, 6, 11, 8, 9, 10, 15, 12, 13, 14));
+    if (r == 16) return (lanes8)_mm256_shuffle_epi8((__m256i)x, by_16);
+    if (r == 8) return (lanes8)_mm256_shuffle_epi8((__m256i)x, by_8);
+    return ROTL(x, r);
+}
+
+DEFINE_BATCH(batch_avx2, DPTK_AVX2, lanes8, rotl_avx2)
+DEFINE_BATCH(batch_avx512, DPTK_AVX512, lanes16, ROTL)
 #endif
 
 /* By SIMD level. */
