@@ -453,7 +453,7 @@ typedef struct dptk_survey {
     double cut_cost;
     double sieve_cost;
     int64_t key; /* ... and what it is: see dptk_sieve */
-    int byte;
+    int bits;
     size_t through; /* about so many are let through */
     double part_cost;
     int64_t most; /* ... of all scores that are larger: see dptk_rest */
@@ -536,27 +536,32 @@ int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, cons
               int64_t *item);
 
 /* Which of many items may be above a floor, and their first 16 bits of U: those let through. They
- * are the items whose score has a larger key; and of the others those whose U begins with 8 bits
- * that are at most `byte`. So no item that is not let through has a value above that of the key's
- * score - scale log((byte + 1)/256). */
+ * are the items whose score has a larger key; and of the others those whose U begins with `bits`
+ * zeros. So no item that is not let through has a value above that of the key's
+ * score + scale bits log 2. */
+enum { DPTK_SIEVE_BITS = 8 };
 typedef struct dptk_sieve {
-    const dptk_column *col; /* the scores, all finite, of any type but DPTK_F16 */
+    const dptk_column *col; /* the scores, of any type but DPTK_F16 */
     int64_t key;            /* below INT64_MAX; of floats not -1, which no score has */
-    int byte;               /* 0 to 255 */
+    int bits;               /* 0 to DPTK_SIEVE_BITS */
     size_t capacity;        /* of those let through: that many are too many */
     int64_t *score;         /* out: their keys, of floats their bits as doubles, in memory for */
     int64_t *index;         /* dptk_sieve_room(capacity); out: which they are, as many */
     uint16_t *lead;         /* out: the bits, as many */
     dptk_column through;    /* out: their scores as a column */
-    const uint64_t *word;   /* out: the first bits of all */
+    const uint64_t *word;   /* out: the first bits of all, ... */
+    int planes;             /* out: ... so many of each */
 } dptk_sieve;
 
-/* Let items through; and again, by twice as many bytes: others.
+/* Let items through; and again, by a bit less, which is 1 at least: others.
  *
- * Words: one for each eight items in order, whose U begin with 8 bits of it, from the lowest up.
- * Then, and each time, one for each eight items let through in the order of `index`, their next 8
- * bits.
- * Returns DPTK_SCRATCH if there are as many as the capacity.
+ * Words: for each 64 items in order `bits` words: the first bits of their U, from the lowest bit
+ * up, then the second bits, and so on. Then, and each time, one for each four items let through in
+ * the order of `index`, from the lowest up: 16 bits, with which U begins where the score's key is
+ * larger. Of the other items the upper ones of these are the next bits of U, behind the first of
+ * them that let it through: zeros, or again zeros and a one.
+ * Returns DPTK_NAN if a score that it reads is NaN or infinite, else DPTK_SCRATCH if there are as
+ * many as the capacity.
  * Cost: one pass at the speed of memory, and some ns for each that is let through. */
 size_t dptk_sieve_room(size_t capacity);
 int dptk_sieve_start(dptk_sieve *sieve, dptk_rng *rng);
@@ -570,7 +575,8 @@ int dptk_sieve_widen(dptk_sieve *sieve, dptk_rng *rng);
  * Words: the sieve's, then those of the candidates as above; and each time that it has to be
  * widened, because fewer than k values are above the floor that it makes certain, both once more;
  * once it lets all through the floor falls as above.
- * Returns as dptk_draw does; and DPTK_NAN if scores above the key are infinite or too far above it:
+ * Returns as dptk_draw does; and DPTK_NAN if a score that it reads is NaN or infinite, or is too far
+ * above the key: unless there is too little memory, for which it may stop before it has read all,
  * that depends on the scores and the scale alone. What it computed of the words is wiped. */
 int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale, double error_factor,
                      size_t capacity, int64_t *scratch, int64_t *item);

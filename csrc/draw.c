@@ -7,7 +7,7 @@
  *
  * Of many items those with small scores may be a rest, of which no noise is drawn: they are one
  * block (blocks.h), which shows its items down to the floor. Or a sieve (sieve.c) drops those that
- * are below a floor for their first 8 bits; it is widened if the floor falls.
+ * are below a floor for their first few bits; it is widened if the floor falls.
  *
  * Who is a candidate depends on doubles, computed by +, -, * and / alone: so every SIMD level and
  * machine rounds alike, as does the reference, and the compiler's vectors do many at once. */
@@ -430,12 +430,12 @@ static double estimated_floor(const draws *d, size_t k, size_t more)
 }
 
 /* What an item that a sieve drops is below: its score is no more than what values are measured
- * from, and its U begins with a larger byte. By 2, so that whoever is let through later does not
- * seem to have been above it. If nothing is dropped, any floor will do. */
+ * from, and of its U not all first bits are zero. By 2, so that whoever is let through later does
+ * not seem to have been above it. If nothing is dropped, any floor will do. */
 static double floor_of(const dptk_sieve *sieve, const draws *d, size_t k)
 {
-    return sieve->byte < UINT8_MAX ? 2.0 - (double)steps((uint16_t)((sieve->byte + 1) << 8))
-                                   : estimated_floor(d, k, MORE);
+    return sieve->bits > 0 ? 2.0 - (double)steps((uint16_t)(1 << (16 - sieve->bits)))
+                           : estimated_floor(d, k, MORE);
 }
 
 /* Of those let through, and of the key. */
@@ -485,7 +485,7 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
         if (d->n >= k) status = order(d, most, &found);
         if (status != DPTK_OK || found >= k) break;
         before = floor;
-        if (sieve && sieve->byte < UINT8_MAX) {
+        if (sieve && sieve->bits > 0) {
             status = widen(d, sieve, rng);
             floor = floor_of(sieve, d, k);
             floor = floor < before ? floor : before;

@@ -2,7 +2,7 @@
  *
  * Seldom does one get in, so the inner loop only asks whether any of a block does. The
  * same source for each target: the compiler's vectors do. */
-#include "filter_impl.h"
+#include "sieve_impl.h"
 
 /* Words of 64 bits are compared one by one, and branches never taken are cheap; of shorter
  * scores a block becomes flags, by the compiler's vectors. */
@@ -212,6 +212,28 @@ DPTK_TYPES(VECTORS)
 DPTK_INTEGERS(FILTERS_PLAIN)
 DPTK_HALF(FILTERS_HALF)
 DPTK_FLOATS(FILTERS_PLAIN)
+
+/* The mesh of a sieve. */
+#define MESH(name, code, type, bits, watchable)                                                    \
+    MESH_BEGIN(DPTK_FIRST_LEVEL, vectors, name, type)                                              \
+    enum { LANE = sizeof(type), PARTS = BITS * LANE / sizeof(wide) };                              \
+    const name##_vector limit = edge - (name##_vector){0};                                         \
+    name##_mask gaps = {0};                                                                        \
+    for (; n - i >= BITS; i += BITS) {                                                             \
+        const name##_memory *const from = (const void *)(data + i * LANE);                         \
+        wide below[PARTS];                                                                         \
+        for (size_t v = 0; v < PARTS; v++) {                                                       \
+            const name##_vector x = from[v];                                                       \
+            below[v] = (wide)(x < limit);                                                          \
+            gaps |= (name##_mask)(x - x);                                                          \
+        }                                                                                          \
+        TAKE_BLOCK(~lanes(below, LANE), UINT64_MAX);                                               \
+    }                                                                                              \
+    for (size_t j = 0; j < sizeof(wide) / LANE; j++) *odd |= gaps[j] != 0;                         \
+    MESH_END(name, code, type)
+#define MESH_ENTRY(name, code, type, bits, watchable) [code] = name##_mesh_vectors,
+DPTK_MESH_TYPES(MESH)
+dptk_meshes dptk_mesh_vectors = {DPTK_MESH_TYPES(MESH_ENTRY)};
 #endif
 
 #define ENTRY_PORTABLE(name, code, type, bits, watchable)                                          \

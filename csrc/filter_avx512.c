@@ -116,45 +116,26 @@ dptk_filters dptk_filters_avx512 = {DPTK_TYPES(ENTRY)};
 
 /* ---- the mesh ------------------------------------------------------------- */
 
-/* Where the set bits of a block are, into at[held...], of which as many as the block has may be
- * written over. Often there are some. */
-DPTK_AVX512 static inline size_t mark_some(uint64_t in, uint32_t first, uint32_t *at, size_t held)
-{
-    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512i places = _mm512_add_epi32(lanes, _mm512_set1_epi32((int)first));
-    for (int step = 0; step < 4; step++, in >>= 16) {
-        const __m512i here = _mm512_add_epi32(places, _mm512_set1_epi32(16 * step));
-        _mm512_storeu_si512(at + held, _mm512_maskz_compress_epi32((__mmask16)in, here));
-        held += (size_t)__builtin_popcountll(in & UINT16_MAX);
-    }
-    return held;
-}
-
 #define MESH(name, code, type, bits, watchable)                                                    \
-    DPTK_AVX512 static size_t name##_mesh_avx512(const char *data, const uint8_t *byte, size_t n,  \
-                                                 int64_t bound, uint8_t most, uint32_t *at,        \
-                                                 int64_t *score)                                   \
-    {                                                                                              \
-        enum { LANE = sizeof(type) };                                                              \
-        const __m512i limit = _mm512_set1_epi8((char)most);                                        \
-        size_t held = 0, i = 0;                                                                    \
-        type edge;                                                                                 \
-        const uint64_t any = name##_edge(bound, 0, &edge) ? UINT64_MAX : 0;                        \
-        const name##_vector edges = edge - (name##_vector){0};                                     \
-        for (; n - i >= BITS; i += BITS) {                                                         \
-            const name##_memory *const from = (const void *)(data + i * LANE);                     \
-            name##_mask below[LANE];                                                               \
-            uint64_t low;                                                                          \
-            for (size_t v = 0; v < LANE; v++)                                                      \
-                below[v] = name##_LESS((name##_mask)UINT64_MAX, from[v], edges);                   \
-            memcpy(&low, below, sizeof below);                                                     \
-            low = (~low & any) | _mm512_cmple_epu8_mask(_mm512_loadu_si512(byte + i), limit);      \
-            held = mark_some(low, (uint32_t)i, at, held);                                          \
+    MESH_BEGIN(DPTK_AVX512, avx512, name, type)                                                    \
+    enum { LANE = sizeof(type) };                                                                  \
+    const name##_vector limit = edge - (name##_vector){0};                                         \
+    name##_lanes gaps = {0};                                                                       \
+    for (; n - i >= BITS; i += BITS) {                                                             \
+        const name##_memory *const from = (const void *)(data + i * LANE);                         \
+        name##_mask below[LANE];                                                                   \
+        uint64_t word;                                                                             \
+        for (size_t v = 0; v < LANE; v++) {                                                        \
+            const name##_vector x = from[v];                                                       \
+            below[v] = name##_LESS((name##_mask)UINT64_MAX, x, limit);                             \
+            gaps |= (name##_lanes)(x - x);                                                         \
         }                                                                                          \
-        MESH_SCORES(name, code, type, i, n)                                                        \
-        return held;                                                                               \
-    }
+        memcpy(&word, below, sizeof below);                                                        \
+        TAKE_BLOCK(~word, UINT64_MAX);                                                             \
+    }                                                                                              \
+    for (size_t j = 0; j < WIDTH / LANE; j++) *odd |= gaps[j] != 0;                                \
+    MESH_END(name, code, type)
 #define MESH_ENTRY(name, code, type, bits, watchable) [code] = name##_mesh_avx512,
-DPTK_TYPES(MESH)
-dptk_mesh_fn *const dptk_mesh_avx512[] = {DPTK_TYPES(MESH_ENTRY)};
+DPTK_MESH_TYPES(MESH)
+dptk_meshes dptk_mesh_avx512 = {DPTK_MESH_TYPES(MESH_ENTRY)};
 #endif

@@ -1,28 +1,62 @@
-/* sieve_impl.h - private to sieve.c and filter_avx512.c: what every mesh has. */
+/* sieve_impl.h - private to sieve.c, filter.c and filter_avx512.c: what every mesh has. */
 #ifndef DPTK_SIEVE_IMPL_H
 #define DPTK_SIEVE_IMPL_H
 
 #include "filter_impl.h"
 
-/* Of at most DPTK_CHUNK packed scores those whose key is at least `bound`, and those whose byte is
- * at most `most`, in order: where they are, and their scores: keys, of floats their bits as
- * doubles. Both have memory for all. Returns how many. */
-typedef size_t dptk_mesh_fn(const char *data, const uint8_t *byte, size_t n, int64_t bound,
-                            uint8_t most, uint32_t *at, int64_t *score);
+enum { DPTK_WORD = 64 }; /* items of which a word has a bit each: a block */
 
-/* By type. */
-extern dptk_mesh_fn *const dptk_mesh_avx512[];
+/* Of at most DPTK_CHUNK packed scores, of which `first` is the first, those whose key is at least
+ * `bound` or that have a bit in `low`, a word a block; or again: those that have one, and no such
+ * key. In order: which they are, and their scores: keys, of floats their bits as doubles. Both have
+ * memory for whole blocks. Sets *odd if a float is not finite. Returns how many. */
+typedef size_t dptk_mesh_fn(const char *data, size_t n, size_t first, int64_t bound,
+                            const uint64_t *low, int again, int64_t *index, int64_t *score,
+                            int *odd);
 
-/* Those from i on one by one, without a branch; and the scores of all. */
-#define MESH_SCORES(name, code, type, i, n)                                                        \
-    for (; i < n; i++) {                                                                           \
-        DPTK_SCORE(type, x, data + i * sizeof x);                                                  \
-        at[held] = (uint32_t)i;                                                                    \
-        held += (size_t)((any && !name##_less(x, edge)) | (byte[i] <= most));                      \
+/* By type, of which halves have none. */
+typedef dptk_mesh_fn *const dptk_meshes[];
+extern dptk_meshes dptk_mesh_vectors, dptk_mesh_avx512;
+#define DPTK_MESH_TYPES(X) DPTK_INTEGERS(X) DPTK_FLOATS(X)
+
+/* The head and the end that every mesh has; between them it reads whole blocks, if there is a
+ * faster way, and notes x - x: of finite scores it is 0, of others NaN. The end has the last block,
+ * or all, one by one. Its file has a mark(), which writes where the bits of a word are. */
+#define MESH_BEGIN(target, level, name, type)                                                      \
+    target static size_t name##_mesh_##level(const char *data, size_t n, size_t first,             \
+                                             int64_t bound, const uint64_t *low, int again,        \
+                                             int64_t *index, int64_t *score, int *odd)             \
+    {                                                                                              \
+        size_t held = 0, i = 0;                                                                    \
+        type edge;                                                                                 \
+        const uint64_t any = name##_edge(bound, 0, &edge) ? UINT64_MAX : 0;
+
+/* Take those of the block at i, of which `above` says whose scores are at least the edge. */
+#define TAKE_BLOCK(above, mine)                                                                    \
+    do {                                                                                           \
+        const uint64_t large = (above) & any, small = low[i / DPTK_WORD];                          \
+        held = mark((again ? small & ~large : small | large) & (mine), (int64_t)(first + i),       \
+                    index, held);                                                                  \
+    } while (0)
+
+#define MESH_END(name, code, type)                                                                 \
+    for (; i < n; i += DPTK_WORD) {                                                                \
+        const size_t count = n - i < DPTK_WORD ? n - i : DPTK_WORD;                                \
+        uint64_t above = 0;                                                                        \
+        int strange = 0;                                                                           \
+        for (size_t j = 0; j < count; j++) {                                                       \
+            DPTK_SCORE(type, x, data + (i + j) * sizeof x);                                        \
+            above |= (uint64_t)!name##_less(x, edge) << j;                                         \
+            strange |= x - x != 0;                                                                 \
+        }                                                                                          \
+        *odd |= strange;                                                                           \
+        TAKE_BLOCK(above, UINT64_MAX >> (DPTK_WORD - count));                                      \
     }                                                                                              \
     for (size_t j = 0; j < held; j++) {                                                            \
-        DPTK_SCORE(type, x, data + at[j] * sizeof x);                                              \
+        DPTK_SCORE(type, x, data + ((size_t)index[j] - first) * sizeof x);                         \
         score[j] = code >= DPTK_F32 ? (int64_t)bits_of((double)x) : name##_key(x);                 \
+    }                                                                                              \
+    return held;                                                                                   \
     }
 
 #endif

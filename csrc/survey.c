@@ -5,12 +5,14 @@
 #include "draw_impl.h"
 #include "float_state.h"
 
-enum { SOME = DPTK_SURVEY_MOST, WAYS = 8 };
+enum { SOME = DPTK_SURVEY_MOST };
 #define FAR 0x1p200 /* scales, of which doubles may lose track */
 
-/* What a score costs, in ns: to be sifted; to be let through by a sieve; to be passed by, for a
- * part; to be put there, and more for the first of a block; to be looked at in the rest. */
-static const double SIFT = 0.4, THROUGH = 4.0, PASS = 0.15, PART = 5.0, FIRST = 10.0, LOOK = 50.0;
+/* What a score costs, in ns: to be sifted, and a bit of its noise; to be let through by a sieve; to
+ * be passed by, for a part; to be put there, and more for the first of a block; to be looked at in
+ * the rest. */
+static const double SIFT = 0.2, PLANE = 0.07, THROUGH = 4.0;
+static const double PASS = 0.15, PART = 5.0, FIRST = 10.0, LOOK = 50.0;
 static const double CUT = 0.25; /* to be cut */
 enum { BLOCK = 64 };
 
@@ -137,24 +139,24 @@ static int64_t key_at(const sample *s, int real, double scale, double *x)
 /* The sieve that seems the cheapest, and its cost. */
 static double best_sieve(const sample *s, int real, double scale, dptk_survey *out)
 {
+    const double LEAST = 1.01; /* times: keys are rounded down, but for the least of all */
     const double n = s->each * (double)s->n;
     double least = INFINITY;
-    for (int way = 0; way < WAYS; way++) {
-        const double share = (double)(1 << way) / 256.0; /* of bytes, or so */
-        double x = s->low + log(share), bytes, through;
+    for (int bits = DPTK_SIEVE_BITS; bits > 0; bits--) {
+        const double share = 1.0 / (double)(1 << bits);
+        double x = s->low + log(share), through, cost;
         const int64_t key = key_at(s, real, scale, &x);
-        bytes = ceil(256.0 * exp(x < s->low ? x - s->low : 0.0));
-        bytes = bytes > 1.0 ? bytes : 1.0;
-        if (!(bytes < 256.0)) continue; /* it would drop none */
+        if (exp(x - s->low) > LEAST * share) continue;
         through = above(s, x);
-        through += (n - through) * bytes / 256.0;
-        if (!(through < least)) continue;
-        least = through;
+        through += (n - through) * share;
+        cost = (SIFT + PLANE * bits) * n + THROUGH * through;
+        if (!(cost < least)) continue;
+        least = cost;
         out->key = key;
-        out->byte = (int)bytes - 1;
+        out->bits = bits;
         out->through = (size_t)through;
     }
-    return least < INFINITY ? SIFT * n + THROUGH * least : INFINITY;
+    return least;
 }
 
 /* To cut some more than k, and look past them down to the floor. */

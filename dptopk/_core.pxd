@@ -147,7 +147,7 @@ cdef extern from "dptk.h" nogil:
         double cut_cost
         double sieve_cost
         int64_t key
-        int byte
+        int bits
         size_t through
         double part_cost
         int64_t most
@@ -169,10 +169,12 @@ cdef extern from "dptk.h" nogil:
     int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span,
                   const dptk_rest *rest, size_t k, double scale, double error_factor,
                   size_t capacity, int64_t *scratch, int64_t *item)
+    enum:
+        DPTK_SIEVE_BITS
     ctypedef struct dptk_sieve:
         const dptk_column *col
         int64_t key
-        int byte
+        int bits
         size_t capacity
         int64_t *score
         int64_t *index

@@ -200,7 +200,7 @@ def draw_sieved(
     source: Source,
     scores: npt.NDArray[Any],
     key: int,
-    byte: int,
+    bits: int,
     through: int,
     k: int,
     scale: float,

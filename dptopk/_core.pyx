@@ -1531,12 +1531,12 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
     return None if status == DPTK_UNDECIDED else items
 
 
-def draw_sieved(Source source, scores, int64_t key, int byte, size_t through, Py_ssize_t k,
+def draw_sieved(Source source, scores, int64_t key, int bits, size_t through, Py_ssize_t k,
                 double scale):
     """The k items that dptk_draw_sieved picks; None if undecided.
 
-    About so many items will be let `through`. The scores must be finite. False, and no word is
-    read, if this is no way for them.
+    About so many items will be let `through`. False, and no word is read, if this is no way for
+    the scores, or one of them is not finite.
     """
     cdef Py_buffer view, item
     cdef dptk_column column
@@ -1551,8 +1551,10 @@ def draw_sieved(Source source, scores, int64_t key, int byte, size_t through, Py
     try:
         if not 1 <= k <= <Py_ssize_t>column.n or column.type == DPTK_F16:
             raise ValueError("there are too few scores, or halves")
-        if not 0 <= byte <= 255 or key == INT64_MAX or (key == -1 and column.type >= DPTK_F32):
-            raise ValueError("a sieve has a byte, and a key that others are above")
+        if not 0 <= bits <= DPTK_SIEVE_BITS:
+            raise ValueError("a sieve has a few bits, or none")
+        if key == INT64_MAX or (key == -1 and column.type >= DPTK_F32):
+            raise ValueError("a sieve has a key that others are above")
         items = np.empty(k, dtype=np.int64)
         output_of(items, &item)
         sieve.col = &column
@@ -1562,7 +1564,7 @@ def draw_sieved(Source source, scores, int64_t key, int byte, size_t through, Py
         while True:
             room = dptk_sieve_room(capacity)
             sieve.capacity = capacity
-            sieve.byte = byte
+            sieve.bits = bits
             sieve.score = scratch_words(2 * room + (room + 3) // 4 + dptk_draw_scratch(valued))
             sieve.index = sieve.score + room
             sieve.lead = <uint16_t *>(sieve.index + room)

@@ -169,10 +169,20 @@ static void check_picks(const int64_t *item, size_t k, const long double *value,
     free(picked);
 }
 
-/* By a sieve: all bytes of U but the first are one, whoever gets them and when. */
+/* U by a sieve that gives all the same further bits, whoever gets them and when. */
+static uint64_t sieved_word(const uint64_t *plane, size_t i, int bits, uint64_t further)
+{
+    int known = 0;
+    uint64_t one = 0;
+    while (known < bits && !one) one = plane[known++] >> i & 1;
+    return (one << (16 - known) | further >> 48 >> known) << 48 | further >> 16;
+}
+
 static void sieved(const dptk_column *col, uint64_t seed, size_t k, double scale, double factor)
 {
-    const size_t n = col->n, firsts = (n + 7) / 8, given = firsts + (n + 7) / 8 + n + 9;
+    const int bits = (int)(seed >> 22 & 255) % (DPTK_SIEVE_BITS + 1);
+    const size_t n = col->n, blocks = (n + 63) / 64, firsts = blocks * (size_t)bits;
+    const size_t given = firsts + (n + 3) / 4 + n + DPTK_SIEVE_BITS;
     const size_t space = dptk_sieve_room(n + 1), little = 1 + (size_t)(seed >> 30) % n;
     const uint64_t rest = 0x0101010101010101u * (uint8_t)(seed >> 3);
     input in = {(const uint8_t *)&seed, (const uint8_t *)(&seed + 1)};
@@ -189,7 +199,10 @@ static void sieved(const dptk_column *col, uint64_t seed, size_t k, double scale
     s.key -= s.key == INT64_MAX;
     for (size_t i = firsts; i < given; i++) words[i] = rest;
     for (size_t i = 0; i < n; i++) {
-        const uint64_t u = words[i / 8] >> 8 * (i % 8) << 56 | rest >> 8;
+        const uint64_t *const plane = words + i / 64 * (size_t)bits;
+        int64_t key;
+        CHECK(dptk_keys(col, i, 1, &key) == DPTK_OK);
+        const uint64_t u = key > s.key ? rest : sieved_word(plane, i % 64, bits, rest);
         value[i] = value[i] / scale - logl(exponential_of(u, 0.5L));
     }
     for (int level = 0; level <= dptk_simd_best(); level++) {
@@ -198,7 +211,7 @@ static void sieved(const dptk_column *col, uint64_t seed, size_t k, double scale
             int status;
             dptk_simd_set(level);
             dptk_tape_init(&rng, words, given);
-            s.byte = (uint8_t)(seed >> 22);
+            s.bits = bits;
             s.capacity = way == 1 ? little : n + 1;
             status =
                 dptk_draw_sieved(&rng, &s, k, scale, way == 2 ? factor : 1.0, n, scratch, item);
@@ -213,6 +226,32 @@ static void sieved(const dptk_column *col, uint64_t seed, size_t k, double scale
     }
     free(words), free(score), free(index), free(item), free(first), free(scratch), free(lead);
     free(value);
+}
+
+/* By a sieve of scores that are not all finite: it says so, with some memory or enough. */
+static void strange(const dptk_column *col, uint64_t seed, size_t k, double scale)
+{
+    const size_t n = col->n, given = (n + 63) / 64 * DPTK_SIEVE_BITS + (n + 3) / 4;
+    const size_t little = 1 + (size_t)(seed >> 30) % n, space = dptk_sieve_room(n + 1);
+    input in = {(const uint8_t *)&seed, (const uint8_t *)(&seed + 1)};
+    uint64_t *const words = tape(&in, given);
+    int64_t *const score = room(space * 8), *const index = room(space * 8);
+    int64_t *const item = room(k * 8), *const scratch = room(dptk_draw_scratch(n + 1) * 8);
+    uint16_t *const lead = room(space * 2);
+    dptk_sieve s = {.col = col, .score = score, .index = index, .lead = lead};
+    for (int level = 0; level <= dptk_simd_best(); level++) {
+        for (int way = 0; way < 2; way++) {
+            dptk_rng rng;
+            dptk_simd_set(level);
+            dptk_tape_init(&rng, words, given);
+            s.key = (int64_t)seed - ((int64_t)seed == INT64_MAX || (int64_t)seed == -1);
+            s.bits = (int)(seed >> 22 & 255) % (DPTK_SIEVE_BITS + 1);
+            s.capacity = way ? little : n + 1;
+            const int status = dptk_draw_sieved(&rng, &s, k, scale, 1.0, n, scratch, item);
+            CHECK(status == DPTK_NAN || (way && status == DPTK_SCRATCH));
+        }
+    }
+    free(words), free(score), free(index), free(item), free(scratch), free(lead);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -284,7 +323,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     if (finite && k < 50) part(&col, further, k, scale, factor);
-    if (finite) sieved(&col, further, k, scale, factor);
+    if (finite)
+        sieved(&col, further, k, scale, factor);
+    else
+        strange(&col, further, k, scale);
     free(words), free(scores), free(item), free(first), free(scratch), free(narrow), free(value);
     return 0;
 }

@@ -482,8 +482,8 @@ def test_words_are_read_for_each_item_and_candidate_and_no_more():
             assert len(_drawn.pick(source, scores, sieve, k=k, scale=1.0)) == k
             used = np.flatnonzero(tape == source.read(1))[0]
             if sieve:
-                few = n / 8 + (1 + sieve.through) / 8
-                assert few / 1.1 + k <= used < few + 2 * k
+                few = n * sieve.bits / 64 + sieve.through / 4
+                assert few / 1.1 + k <= used < 1.1 * few + 2 * k
             elif k == n or n <= 64:
                 assert used == tape_size(n)
             else:

@@ -27,7 +27,7 @@ def kernel(scores, sieve, tape, *, k, scale):
 
 def reference(scores, sieve, tape, *, k, scale):
     real = scores.dtype.kind == "f"
-    of = exact.Sieve(scores_of(np.array([sieve.key]), real)[0], sieve.byte)
+    of = exact.Sieve(scores_of(np.array([sieve.key]), real)[0], sieve.bits)
     return exact.draw(exact_tape(tape), list(Tail(scores, real)), k=k, scale=scale, sieve=of)
 
 
@@ -35,8 +35,8 @@ def a_sieve(scores, seed):
     """Return some sieve: of few or many, with room for few or many."""
     rng = np.random.default_rng(seed)
     key = int(np.sort(_core.keys(scores))[int(rng.random() * (scores.size - 1))])
-    byte = int(rng.choice([0, 1, 3, 7, 31, 100, 127, 200, 255]))
-    return Sieve(min(key, 2**63 - 2), byte, int(rng.choice([1, 2 * scores.size])))
+    bits = int(rng.integers(0, 9))
+    return Sieve(min(key, 2**63 - 2), bits, int(rng.choice([1, 2 * scores.size])))
 
 
 def test_kernel_equals_reference_on_the_same_tape(levels):
@@ -60,7 +60,7 @@ def test_kernel_equals_reference_on_the_same_tape(levels):
         other = {**case, "scale": 1.3 * case["scale"]}
         twins[0] += kernel(scores, sieve, tape, **other) not in (None, right)
         twins[1] += kernel(scores, sieve, np.roll(tape, 1), **case) not in (None, right)
-        wider = sieve._replace(byte=(sieve.byte + 1) % 256)
+        wider = sieve._replace(bits=(sieve.bits + 1) % 9)
         twins[2] += kernel(scores, wider, tape, **case) not in (None, False, right)
     assert min(twins) > 10
 
@@ -70,19 +70,24 @@ def test_kernel_equals_plain_arithmetic_on_many_scores(dtype, levels):
     """All further bits are the same, which a tape of one byte over and over makes them, so that
     NumPy knows all values, whoever is let through and when."""
     n, cases = 70_001, []
-    for seed, (k, byte) in enumerate([(5, 0), (900, 3), (900, 40), (20_000, 255), (3000, 0)]):
+    for seed, (k, bits) in enumerate([(5, 8), (900, 6), (900, 3), (20_000, 0), (3000, 8), (9, 1)]):
         rng = np.random.default_rng(seed)
-        first = rng.integers(0, 2**64, size=-(-n // 8), dtype=np.uint64)
-        tape = np.r_[first, np.full(2 * n, np.uint64(0xABABABABABABABAB))]
-        bytes_ = (first[:, None] >> np.arange(0, 64, 8, dtype=np.uint64)) & np.uint64(255)
-        noise = -np.log(-np.log1p(-(bytes_.ravel()[:n] + 0xABABABABABAB / 2**48) / 256))
+        first = rng.integers(0, 2**64, size=(-(-n // 64), bits, 1), dtype=np.uint64)
+        tape = np.r_[first.ravel(), np.full(2 * n, np.uint64(0xABABABABABABABAB))]
+        planes = first >> np.arange(64, dtype=np.uint64) & np.uint64(1)
+        planes = np.swapaxes(planes, 1, 2).reshape(64 * len(first), bits)[:n]
+        ones = planes.cumsum(axis=1).astype(bool)  # from the first one on
+        known = np.minimum(1 + (~ones).sum(axis=1), bits)  # bits up to it
         scores = rng.normal(size=n) if dtype == "f8" else rng.permutation(n * 40)[:n]
         scale = 0.7 if dtype == "f8" else n * 30.0
-        values = scores / scale + noise
+        key = int(np.sort(_core.keys(scores))[-(k // 2 + 1)])
+        further = 0xABAB + 0xABABABABABAB / 2**48  # in 2^-16
+        lead = ones.any(axis=1) * 2.0 ** (16 - known) + (0xABAB >> known) + further - 0xABAB
+        lead[_core.keys(scores) > key] = further
+        values = scores / scale - np.log(-np.log1p(-lead / 2**16))
         order = np.argsort(-values)[: k + 1]
         assert np.diff(-values[order]).min() > 1e-12
-        key = int(np.sort(_core.keys(scores))[-(k // 2 + 1)])
-        cases.append((scores, Sieve(key, byte, 9), tape, k, scale, order[:k].tolist()))
+        cases.append((scores, Sieve(key, bits, 9), tape, k, scale, order[:k].tolist()))
     for _ in levels:
         for scores, sieve, tape, k, scale, right in cases:
             assert kernel(scores, sieve, tape, k=k, scale=scale) == right
@@ -103,7 +108,7 @@ def test_a_column_of_any_type_is_its_wide_one(dtype, levels):
     decided = 0
     for _ in levels:
         for key in (keys[0] - 1, keys[0], keys[2], keys[1], keys[1] + 1):
-            sieve = Sieve(min(max(key, -(2**63)), 2**63 - 2), 20, 9)
+            sieve = Sieve(min(max(key, -(2**63)), 2**63 - 2), 3, 9)
             case = {"k": 60, "scale": 1e4}
             if real or scores.itemsize > 4:
                 case["scale"] = float(info.max) / 2.0**38
@@ -114,8 +119,8 @@ def test_a_column_of_any_type_is_its_wide_one(dtype, levels):
     assert decided > 2
 
 
-@pytest.mark.parametrize("byte", [0, 20, 255])
-def test_picks_have_the_exact_law(byte):
+@pytest.mark.parametrize("bits", [8, 3, 1, 0])
+def test_picks_have_the_exact_law(bits):
     """However far it has to be widened; a key above which a score is said to be has another law."""
     scores = np.array([7, 5, 6, 5, 2, 4])
     law = sequence_law(dict(enumerate(scores.tolist())), k=2, scale=3.0, noise="gumbel")
@@ -123,9 +128,10 @@ def test_picks_have_the_exact_law(byte):
     def sample(scale, twin=False):
         def pairs(draws, seed):
             tapes = SeededRng(seed).generator.integers(0, 2**64, (draws, 40), dtype=np.uint64)
-            if twin:  # first bits serve two items
-                tapes[:, 0] = tapes[:, 0] & 0xFFFFFF | (tapes[:, 0] & 0xFFFFFF) << 24
-            sieve = Sieve(5, byte, 9)
+            if twin:  # bits serve all items
+                one, times = (1, 2**64 - 1) if bits else (2**16 - 1, 0x1000100010001)
+                tapes[:, : bits or 1] = (tapes[:, : bits or 1] & one) * np.uint64(times)
+            sieve = Sieve(5, bits, 9)
             return [tuple(kernel(scores, sieve, tape, k=2, scale=scale)) for tape in tapes]
 
         return pairs
@@ -144,7 +150,7 @@ def test_a_key_that_is_far_from_all_that_is_let_through(scale, levels):
         scores = rng.integers(0, 22 * 10**14, size=200)
         if seed % 2:
             scores = 2**55 + rng.integers(0, 9, size=200) * 10**14
-        sieve, tape = Sieve(3 * 10**15 if seed % 2 == 0 else 0, 40, 9), words(4 * seed, 400)
+        sieve, tape = Sieve(3 * 10**15 if seed % 2 == 0 else 0, 3, 9), words(4 * seed, 400)
         case = {"k": 10, "scale": scale}
         cases.append((scores, sieve, tape, case, reference(scores, sieve, tape, **case)))
     for _ in levels:
@@ -158,7 +164,7 @@ def test_a_key_that_is_far_from_all_that_is_let_through(scale, levels):
 def test_scores_past_the_range_of_doubles_are_replayed():
     """Their differences are infinite: no kernel can say anything of them, and no pick is lost."""
     scores = np.where(np.arange(300) % 2, 1e308, -1e308)
-    sieve, tape = Sieve(int(_core.keys(np.array([1e308])).item()), 1, 9), words(4, 600)
+    sieve, tape = Sieve(int(_core.keys(np.array([1e308])).item()), 7, 9), words(4, 600)
     right = reference(scores, sieve, tape, k=200, scale=1.0)
     assert sorted(right[:150]) == list(range(1, 300, 2))
     assert kernel(scores, sieve, tape, k=100, scale=1.0) in (None, right[:100])
@@ -203,10 +209,10 @@ def test_the_choice_lets_about_as_many_through_as_was_expected(shape):
             source.begin()
             picks = _drawn.pick(source, scores, sieve, k=k, scale=scale)
             assert len(picks) == k
-            used = np.flatnonzero(tape == source.read(1))[0] - scores.size / 8
-            through = (_core.keys(scores) > sieve.key).sum() + scores.size * (sieve.byte + 1) / 256
+            used = np.flatnonzero(tape == source.read(1))[0] - scores.size * sieve.bits / 64
+            through = (_core.keys(scores) > sieve.key).sum() + scores.size / 2**sieve.bits
             assert 0.5 * through < sieve.through < 1.5 * through + 1000
-            widened += used > through / 8 + 2 * k + 1000
+            widened += used > through / 4 + 2 * k + 1000
     assert sifted > 2
     assert widened <= 1
 
@@ -226,20 +232,42 @@ def test_an_exact_replay_gives_the_same_picks(shape, monkeypatch):
     assert dp.noisy_topk(scores, 3000, scale=30.0, rng=SeededRng(1)).tolist() == whole.tolist()
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_a_score_that_is_not_finite_is_seen_wherever_it_is(dtype, levels):
+    """Whether or not it is let through; the largest, the least and the smallest are no such."""
+    n, tape = 2048 + 64 + 5, words(4, 9000)
+    info = np.finfo(dtype)
+    scores = np.random.default_rng(1).normal(size=n).astype(dtype)
+    most = float(info.max) if dtype == "f4" else 2.0**499  # past which the kernel does not go
+    scores[5:11] = 0.0, -0.0, most, info.min, info.smallest_subnormal, info.tiny
+    sieve = Sieve(int(_core.keys(np.array([most / 2])).item()), 5, n + 1)
+    case = {"k": 9, "scale": most / 2.0**38}
+    for _ in levels:
+        for step in (1, 3):
+            assert len(kernel(np.repeat(scores, step)[::step], sieve, tape, **case)) == 9
+            for at in (0, 63, 64, 777, 2047, 2048, 2111, 2112, n - 1):
+                for wrong in (math.nan, math.inf, -math.inf):
+                    other = scores.copy()
+                    other[at] = wrong
+                    assert kernel(np.repeat(other, step)[::step], sieve, tape, **case) is False
+                    little = sieve._replace(through=1)
+                    assert kernel(other, little, tape, **case) is False
+
+
 def test_bad_input_of_the_kernel():
     source, scores = _core.TapeSource(words(0, 99)), np.arange(5)
-    for array, key, byte, k, what in (
+    for array, key, bits, k, what in (
         (scores, 2, 0, 0, "too few"),
         (scores, 2, 0, 6, "too few"),
         (scores.astype(np.float16), 2, 0, 1, "halves"),
-        (scores, 2, -1, 1, "byte"),
-        (scores, 2, 256, 1, "byte"),
+        (scores, 2, -1, 1, "bits"),
+        (scores, 2, 9, 1, "bits"),
         (scores, 2**63 - 1, 0, 1, "key"),
         (scores * 1.0, -1, 0, 1, "key"),
     ):
         with pytest.raises(ValueError, match=what):
-            _core.draw_sieved(source, array, key, byte, 9, k, 1.0)
+            _core.draw_sieved(source, array, key, bits, 9, k, 1.0)
     for far in (np.array([10**15, 2, 1]), np.array([math.inf, 2.0, 1.0])):
         source.begin()
-        assert _core.draw_sieved(source, far, 1, 0, 9, 1, 1e-3) is False
+        assert _core.draw_sieved(source, far, 1, 8, 9, 1, 1e-3) is False
     assert source.read(99).tolist() == words(0, 99).tolist()

@@ -39,7 +39,7 @@ def test_where_noise_matters_the_sieve_is_about_as_large_as_it_says(scores, k):
     scale, keys = 100.0, _core.keys(scores)
     found = survey(scores, k, scale)
     assert found["spread"] > 12.0
-    through = (keys > found["key"]).sum() + N * (found["byte"] + 1) / 256
+    through = (keys > found["key"]).sum() + N / 2 ** found["bits"]
     assert 0.6 * through < found["through"] < 1.6 * through
     assert found["sieve_cost"] < 1.5 * N
     # What it drops is below this, above which there should be some more than k.
@@ -47,7 +47,7 @@ def test_where_noise_matters_the_sieve_is_about_as_large_as_it_says(scores, k):
     key = np.array([found["key"]])
     real = scores.dtype.kind == "f"
     score = float(key.view(np.float64)[0]) if real and key[0] >= 0 else float(key[0])
-    certain = score / scale - math.log((found["byte"] + 1) / 256)
+    certain = score / scale + found["bits"] * math.log(2)
     if not real or key[0] >= 0:
         assert floor_of(x, 3 * k) - 0.3 < certain < floor_of(x, k)
 
@@ -94,14 +94,14 @@ def test_differences_of_integers_are_exact_wherever_they_are(low):
 def test_no_sieve_lets_all_through():
     """A floor that is as low has no use."""
     for k in (10, 1000, N // 4, N // 2, N):
-        assert survey(WIDE["uniform"], k, 1e5)["byte"] < 255
+        assert survey(WIDE["uniform"], k, 1e5)["bits"] > 0
     assert survey(WIDE["uniform"], N, 1e5)["sieve_cost"] > 1.5 * N
 
 
 def test_a_floor_that_is_known_is_taken():
     scores = WIDE["normal"]
     origin = int(_core.keys(np.array([100.0])).item())
-    high, low = (survey(scores, 1000, 100.0, origin=origin, floor=x) for x in (20.0, 6.0))
+    high, low = (survey(scores, 1000, 100.0, origin=origin, floor=x) for x in (20.0, 3.0))
     assert high["through"] < low["through"]
     assert high["part_cost"] < low["part_cost"]
 

@@ -61,15 +61,15 @@ class Part(NamedTuple):
 
 
 class Sieve(NamedTuple):
-    """What drops items by their scores and the first byte of their noise; see dptk_sieve.
+    """What drops items by their scores and the first bits of their noise; see dptk_sieve.
 
     key : int; items of larger scores are let through
-    byte : int; and those whose U begins with this byte or a lower one
+    bits : int; and those whose U begins with so many zeros
     through : int; about so many
     """
 
     key: int
-    byte: int
+    bits: int
     through: int
 
 
@@ -98,7 +98,7 @@ def replay(
         picks = exact.draw(tape, list(column), k=k, scale=scale)
     elif isinstance(part, Sieve):
         score = finite_scores_of(np.array([part.key]), real)[0]
-        sieve = exact.Sieve(score, part.byte)
+        sieve = exact.Sieve(score, part.bits)
         picks = exact.draw(tape, list(column), k=k, scale=scale, sieve=sieve)
     else:
         scores = finite_scores_of(part.keys, real)
@@ -189,7 +189,7 @@ def _sieve_of(found: dict[str, Any], most: float) -> Sieve | None:
     """Return the sieve that was found, if it costs less than `most`."""
     if not found["sieve_cost"] < most:
         return None
-    return Sieve(found["key"], found["byte"], found["through"])
+    return Sieve(found["key"], found["bits"], found["through"])
 
 
 def _sample(array: np.ndarray, size: int) -> np.ndarray:

@@ -220,8 +220,11 @@ def _from_one(
             if checked:
                 raise RuntimeError(_core.CHANGED) from None
             return None
-        if isinstance(part, _drawn.Sieve) and not checked and not _core.finite(array):
-            return None
+        if isinstance(part, _drawn.Sieve) and not checked and not source.private:
+            # It would be seen after words were read, which a generator does not take back.
+            if not _core.finite(array):
+                return None
+            checked = True
         picks = _drawn.pick(source, array, part, k=k, scale=scale)
         if picks is None:
             return _drawn.replay(source, array, part, k=k, scale=scale)

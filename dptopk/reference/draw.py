@@ -51,13 +51,13 @@ class Rest:
 
 @dataclasses.dataclass(frozen=True)
 class Sieve:
-    """Which items are let through: those of larger scores, or whose U begins with such a byte.
+    """Which items are let through: those of larger scores, or whose U begins with such zeros.
 
-    That is `byte` or a lower one; see dptk_sieve.
+    They are so many `bits`; see dptk_sieve.
     """
 
     score: Score
-    byte: int
+    bits: int
 
 
 class Drawn(NamedTuple):
@@ -118,7 +118,7 @@ def draw(
         if len(above) >= k:
             heapq.heapify(above)
             return [pop_leader(above).item for _ in range(k)]
-        if sieve is not None and sifted.byte < 255:
+        if sieve is not None and sifted.bits > 0:
             sifted.widen()
             floor = min(floor, sifted.into(drawn, k))
         else:
@@ -140,28 +140,37 @@ class Sifted:
 
     def __init__(self, tape: Tape, scores: Sequence[Score], sieve: Sieve, drop_of: Any):
         self.tape, self.scores, self.drop_of = tape, scores, drop_of
-        self.bytes = first_bits(tape, len(scores), 8)
+        self.planes: list[list[int]] = [[] for _ in scores]  # of each item
+        for first in range(0, len(scores), 64):
+            for _ in range(sieve.bits):
+                word = tape.word()
+                for i, bits in enumerate(self.planes[first : first + 64]):
+                    bits.append(word >> i & 1)
         self.high = [score > sieve.score for score in scores]
-        self.before, self.byte = -1, sieve.byte
+        self.start, self.bits = [0] * sieve.bits, sieve.bits
 
     def widen(self) -> None:
-        """Let others through, of twice as many bytes."""
-        self.before, self.byte = self.byte, min(2 * self.byte + 1, 255)
+        """Let others through: as many zeros less one, and then a one."""
+        self.bits -= 1
+        self.start = [0] * self.bits + [1]
 
     def into(self, drawn: list[Drawn], k: int) -> float:
         """Add those let through; return a floor that the others, if any, are certainly below."""
+        size, first = len(self.start), self.bits == len(self.start)
         items = [
             item
-            for item, byte in enumerate(self.bytes)
-            if (byte <= self.byte and not self.high[item] and byte > self.before)
-            or (self.high[item] and self.before < 0)
+            for item, bits in enumerate(self.planes)
+            if (first if self.high[item] else bits[:size] == self.start)
         ]
-        for item, more in zip(items, first_bits(self.tape, len(items), 8), strict=True):
-            score, lead = self.scores[item], self.bytes[item] << 8 | more
+        for item, more in zip(items, first_bits(self.tape, len(items), 16), strict=True):
+            lead = more  # whoever has a larger score: its planes say nothing
+            if not self.high[item]:
+                lead = sum(self.start) << 16 - size | more >> size
+            score = self.scores[item]
             drawn.append(Drawn(item, score, self.drop_of(score), lead))
-        if self.byte == 255:
-            return estimated_floor(drawn, k, MORE)
-        return 2.0 - steps(self.byte + 1 << 8)
+        return (
+            estimated_floor(drawn, k, MORE) if self.bits == 0 else 2.0 - steps(1 << 16 - self.bits)
+        )
 
 
 class Hidden:

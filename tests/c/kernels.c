@@ -206,7 +206,7 @@ static void sieves(void)
     static int64_t score[2 * MOST], index[2 * MOST], item[MOST], all[MOST];
     static uint16_t lead[2 * MOST];
     static const int types[] = {DPTK_I64, DPTK_F64, DPTK_U8, DPTK_F32, DPTK_I16, DPTK_U64};
-    static const int bytes[] = {0, 3, 40, 255};
+    static const int bits[] = {8, 6, 2, 0};
     if (dptk_sieve_room(MOST) > 2 * MOST) abort();
     for (size_t c = 0; c < 48; c++) {
         dptk_rng rng = tape(850000 + c);
@@ -215,7 +215,7 @@ static void sieves(void)
         const size_t k = 1 + word() % (n / 8 + 1);
         int64_t *const work = room(dptk_draw_scratch(n + 1));
         dptk_sieve sieve = {.col = &col,
-                            .byte = bytes[c % 4],
+                            .bits = bits[c % 4],
                             .capacity = n + 1,
                             .score = score,
                             .index = index,
