@@ -105,8 +105,8 @@ def test_a_column_of_any_type_is_its_wide_one(dtype, levels):
     if dtype == "u8":
         wide = _core.keys(scores)
     keys = _core.keys(wide).tolist()
-    decided = 0
     for _ in levels:
+        decided = 0
         for key in (keys[0] - 1, keys[0], keys[2], keys[1], keys[1] + 1):
             sieve = Sieve(min(max(key, -(2**63)), 2**63 - 2), 3, 9)
             case = {"k": 60, "scale": 1e4}
@@ -116,7 +116,7 @@ def test_a_column_of_any_type_is_its_wide_one(dtype, levels):
             decided += right is not None
             for column in (scores, np.repeat(scores, 3)[::3], np.repeat(scores[::-1], 2)[::-2]):
                 assert kernel(column, sieve, tape, **case) == right
-    assert decided > 2
+        assert decided > 0
 
 
 @pytest.mark.parametrize("bits", [8, 3, 1, 0])
