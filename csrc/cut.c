@@ -631,8 +631,8 @@ int dptk_cut(const dptk_column *col, size_t m, int order, int64_t *scratch, int6
 
 size_t dptk_part_room(size_t capacity) { return capacity + DPTK_BLOCK; }
 
-int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
-              size_t *held)
+static int part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
+                size_t *held)
 {
     const size_t size = dptk_size(col->type);
     const int real = col->type >= DPTK_F16;
@@ -648,6 +648,15 @@ int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *key
     }
     *held = hits.held;
     return hits.nan || hits.watched ? DPTK_NAN : hits.held < capacity ? DPTK_OK : DPTK_SCRATCH;
+}
+
+int dptk_part(const dptk_column *col, int64_t key, size_t capacity, int64_t *keys, int64_t *index,
+              size_t *held)
+{
+    const uint64_t state = dptk_float_begin();
+    const int status = part(col, key, capacity, keys, index, held);
+    dptk_float_end(state);
+    return status;
 }
 
 /* ---- counts of counts ---------------------------------------------------- */

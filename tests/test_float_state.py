@@ -63,11 +63,24 @@ def test_a_race_is_not_changed():
         assert dp.noisy_topk(counts, 20, scale=30.0, rng=dp.SeededRng(4)).tolist() == calm
 
 
+def test_a_part_has_all_that_is_above_the_rest():
+    scores = (np.random.default_rng(1).normal(scale=100.0, size=140_000) * 4e-41).astype("f4")
+    calm = dp.noisy_topk(scores, 3000, scale=4e-40, rng=dp.SeededRng(4)).tolist()
+    with mxcsr(FLUSH):
+        assert dp.noisy_topk(scores, 3000, scale=4e-40, rng=dp.SeededRng(4)).tolist() == calm
+
+
 @pytest.mark.parametrize("mode", ROUNDING)
-def test_nothing_is_drawn_with_another_rounding(mode):
-    with mxcsr(ROUNDING[mode]), pytest.raises(RuntimeError, match="round to nearest"):
-        dp.peel([3, 2, 1], k=1, epsilon=1.0)
-    assert len(dp.peel([3, 2, 1], k=1, epsilon=1.0).items) == 1
+@pytest.mark.parametrize("kind", [int, float])
+def test_nothing_is_drawn_with_another_rounding(mode, kind):
+    counts = [kind(each) for each in (3, 2, 1)]
+    with mxcsr(ROUNDING[mode]):
+        with pytest.raises(RuntimeError, match="round to nearest"):
+            dp.peel(counts, k=1, epsilon=1.0)
+        for scores in (counts, np.array(counts), np.array([counts]), np.array(counts * 9000)):
+            with pytest.raises(RuntimeError, match="round to nearest"):
+                dp.noisy_topk(scores, 1, scale=1.0)
+    assert len(dp.peel(counts, k=1, epsilon=1.0).items) == 1
 
 
 @pytest.mark.parametrize("mode", ROUNDING)
