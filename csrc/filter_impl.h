@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* By type: of the largest, of the least, of the largest with an eye on negative ones. */
+/* By type: of the largest, of the least, of the largest with an eye on what is watched for. */
 typedef dptk_filter_fn *const dptk_filters[][3];
 extern dptk_filters dptk_filters_avx512;
 
@@ -111,7 +111,7 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
         bits seen = 0;                                                                             \
         type edge;                                                                                 \
                                                                                                    \
-        if (!name##_edge(bound, flip, &edge) && !hits->watch) return 0;
+        if (!name##_edge(bound, flip, &edge) && !(watches && hits->watch)) return 0;
 
 #define END(name, type, bits, STEP)                                                                \
     if (n - i < STEP && held < enough)                                                             \

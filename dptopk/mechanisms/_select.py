@@ -162,11 +162,11 @@ FEW = 1 << 14
 def head_of_scores(array: np.ndarray, *, k: int, scale: float) -> Head:
     """Cut an array of scores for k picks at a noise scale."""
     n, m, real = array.size, first_size(array.size, k), array.dtype.kind == "f"
-    keys, items, _ = _core.cut(array, m)
+    keys, items, _ = _core.cut(array, m, watch=False)
     if m < n and not scores_fall(keys, n, k=k, scale=scale, real=real):
         better = n if n <= FEW else better_size(keys, array, k=k, scale=scale, real=real)
         if better > m:
-            keys, items, _ = _core.cut(array, better)
+            keys, items, _ = _core.cut(array, better, watch=False)
     return Head(keys, items, array if keys.size < n else None, real)
 
 
