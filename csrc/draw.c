@@ -264,6 +264,7 @@ static int choose(draws *d, double floor, double before)
     /* A filter writes past what it lets in, up to all that it reads, and a vector. */
     dptk_wipe(d->item + d->n, (most + DPTK_FEW < left ? most + DPTK_FEW : left) * sizeof *d->item);
     dptk_wipe(d->key, (most + DPTK_FEW) * sizeof *d->key);
+    dptk_burn_stack(); /* of the filter: which are candidates */
     return d->n > d->capacity ? DPTK_SCRATCH : DPTK_OK;
 }
 
@@ -487,6 +488,7 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
         before = floor;
         if (sieve && sieve->bits > 0) {
             status = widen(d, sieve, rng);
+            if (status != DPTK_OK) break;
             floor = floor_of(sieve, d, k);
             floor = floor < before ? floor : before;
         } else {

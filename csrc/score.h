@@ -1,5 +1,4 @@
-/* score.h - private to keys.c, cut.c, race.c, draw_impl.h, filter_impl.h: types of scores, and their
- * keys. */
+/* score.h - private to this folder: types of scores, and their keys. */
 #ifndef DPTK_SCORE_H
 #define DPTK_SCORE_H
 

@@ -90,6 +90,7 @@ static int sift(dptk_sieve *s, int again, dptk_rng *rng)
     }
     s->through.n = n;
     dptk_wipe(low, sizeof low);
+    dptk_burn_stack(); /* of the mesh */
     return odd ? DPTK_NAN : n >= s->capacity ? DPTK_SCRATCH : add_leads(s, held, again, rng);
 }
 
