@@ -1,7 +1,7 @@
 /* filter.c - the scores that may still get in, compared in their own type.
  *
  * Seldom does one get in, so the inner loop only asks whether any of a block does. The
- * same source for each target: the compiler's vectors do. */
+ * same source for each target: the compiler's vectors do. So does the mesh of a sieve (sieve.c). */
 #include "sieve_impl.h"
 
 /* Words of 64 bits are compared one by one, and branches never taken are cheap; of shorter

@@ -1,4 +1,4 @@
-/* filter_impl.h - private to filter.c and filter_avx512.c: what every filter has. */
+/* filter_impl.h - private to filter.c, filter_avx512.c and sieve.c: what every filter has. */
 #ifndef DPTK_FILTER_IMPL_H
 #define DPTK_FILTER_IMPL_H
 
