@@ -244,10 +244,11 @@ try:
         calls += 1
         if "child" in seen:  # the transaction that was interrupted had come to its end
             os._exit(8)
-except dp.LedgerError as error:
+except (dp.LedgerError, dp.RandomnessError) as error:
     if "child" in seen:
         wanted = "forked in the middle" if seen["child"] else "while it was drawn"
-        os._exit(7 if wanted in str(error) else 9)
+        # Or before the charge, where it is seen whether there is randomness.
+        os._exit(7 if wanted in str(error) or "forked amid a call" in str(error) else 9)
     raise
 finally:
     stop.set()
