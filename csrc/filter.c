@@ -225,7 +225,7 @@ DPTK_FLOATS(FILTERS_PLAIN)
         for (size_t v = 0; v < PARTS; v++) {                                                       \
             const name##_vector x = from[v];                                                       \
             below[v] = (wide)(x < limit);                                                          \
-            gaps |= (name##_mask)(x - x);                                                          \
+            gaps |= (name##_mask)DPTK_FLOAT_WATCH(x);                                              \
         }                                                                                          \
         TAKE_BLOCK(~lanes(below, LANE), UINT64_MAX);                                               \
     }                                                                                              \

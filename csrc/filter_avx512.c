@@ -128,7 +128,7 @@ dptk_filters dptk_filters_avx512 = {DPTK_TYPES(ENTRY)};
         for (size_t v = 0; v < LANE; v++) {                                                        \
             const name##_vector x = from[v];                                                       \
             below[v] = name##_LESS((name##_mask)UINT64_MAX, x, limit);                             \
-            gaps |= (name##_lanes)(x - x);                                                         \
+            gaps |= (name##_lanes)DPTK_FLOAT_WATCH(x);                                             \
         }                                                                                          \
         memcpy(&word, below, sizeof below);                                                        \
         TAKE_BLOCK(~word, UINT64_MAX);                                                             \

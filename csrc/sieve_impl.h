@@ -47,7 +47,7 @@ extern dptk_meshes dptk_mesh_vectors, dptk_mesh_avx512;
         for (size_t j = 0; j < count; j++) {                                                       \
             DPTK_SCORE(type, x, data + (i + j) * sizeof x);                                        \
             above |= (uint64_t)!name##_less(x, edge) << j;                                         \
-            strange |= x - x != 0;                                                                 \
+            strange |= DPTK_FLOAT_WATCH(x) != 0;                                                   \
         }                                                                                          \
         *odd |= strange;                                                                           \
         TAKE_BLOCK(above, UINT64_MAX >> (DPTK_WORD - count));                                      \
