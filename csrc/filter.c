@@ -114,33 +114,36 @@ static inline uint64_t lanes(wide *x, size_t size)
 
 /* The places of the set bits, from `first` on, into index[held...], of which some more are
  * written over; returns where they end. Few bits or many, without a loop that would miss its
- * end. */
-typedef int64_t four __attribute__((vector_size(32)));
-typedef int64_t four_in_memory __attribute__((vector_size(32), aligned(1), may_alias));
-
+ * end. Or in a chunk: half as wide. */
 enum { FEW = 4, SOME = 12 };
-DPTK_FIRST_LEVEL static inline size_t mark(uint64_t in, int64_t first, int64_t *index, size_t held)
-{
-    static const four places[16] = {{0},    {0},       {1},       {0, 1},      {2},    {0, 2},
-                                    {1, 2}, {0, 1, 2}, {3},       {0, 3},      {1, 3}, {0, 1, 3},
-                                    {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};
-    const uint64_t top = UINT64_C(1) << 63;
-    const size_t count = (size_t)__builtin_popcountll(in);
-
-    if (count <= SOME) {
-        for (size_t j = 0; j < FEW; j++, in &= in - 1)
-            index[held + j] = first + __builtin_ctzll(in | top);
-        if (count <= FEW) return held + count;
-        for (size_t j = FEW; j < SOME; j++, in &= in - 1)
-            index[held + j] = first + __builtin_ctzll(in | top);
-        return held + count;
+#define MARK(name, type)                                                                           \
+    typedef type name##_four __attribute__((vector_size(4 * sizeof(type))));                       \
+    typedef type name##_memory                                                                     \
+        __attribute__((vector_size(4 * sizeof(type)), aligned(1), may_alias));                     \
+    DPTK_FIRST_LEVEL static inline size_t name(uint64_t in, type first, type *index, size_t held)  \
+    {                                                                                              \
+        static const name##_four places[16] = {                                                    \
+            {0}, {0},    {1},    {0, 1},    {2},    {0, 2},    {1, 2},    {0, 1, 2},               \
+            {3}, {0, 3}, {1, 3}, {0, 1, 3}, {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};           \
+        const uint64_t top = UINT64_C(1) << 63;                                                    \
+        const size_t count = (size_t)__builtin_popcountll(in);                                     \
+                                                                                                   \
+        if (count <= SOME) {                                                                       \
+            for (size_t j = 0; j < FEW; j++, in &= in - 1)                                         \
+                index[held + j] = first + (type)__builtin_ctzll(in | top);                         \
+            if (count <= FEW) return held + count;                                                 \
+            for (size_t j = FEW; j < SOME; j++, in &= in - 1)                                      \
+                index[held + j] = first + (type)__builtin_ctzll(in | top);                         \
+            return held + count;                                                                   \
+        }                                                                                          \
+        for (int step = 0; step < 16; step++, in >>= 4, first += 4) {                              \
+            *(name##_memory *)(void *)(index + held) = places[in & 15] + first;                    \
+            held += (size_t)__builtin_popcountll(in & 15);                                         \
+        }                                                                                          \
+        return held;                                                                               \
     }
-    for (int step = 0; step < 16; step++, in >>= 4, first += 4) {
-        *(four_in_memory *)(void *)(index + held) = places[in & 15] + first;
-        held += (size_t)__builtin_popcountll(in & 15);
-    }
-    return held;
-}
+MARK(mark, int64_t)
+MARK(mark_near, int32_t)
 
 /* The compiler's vectors of a type, as they stand in memory. A lane of a comparison is all
  * ones if it holds. */
@@ -190,12 +193,22 @@ DPTK_TYPES(VECTORS)
             name##_mask all = ~(name##_mask){0};                                                   \
             for (size_t j = 0; j < BLOCKS * PARTS; j++) {                                          \
                 const name##_vector x = part[j];                                                   \
+                if (j % (ALIGNED / sizeof(wide)) == 0) prefetch(part + j);                         \
                 all &= OUTSIDE_##side(less, x, limit);                                             \
                 if (watches) sign |= (name##_mask)(name##_WATCH(x));                               \
             }                                                                                      \
             noted |= (uint64_t)!all_ones((wide)all) << group;                                      \
         }                                                                                          \
-        TAKE_NOTED(name, type, bits, less, side);                                                  \
+        for (; noted; noted &= noted - 1) {                                                        \
+            const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
+            for (size_t at = group; at < group + GROUP; at += BITS) {                              \
+                SIFT(name, less, side, at, in[sifted]);                                            \
+                where[sifted] = at;                                                                \
+                sifted += BLOCKS == 1 || in[sifted] != 0;                                          \
+            }                                                                                      \
+        }                                                                                          \
+        i = end;                                                                                   \
+        TAKE_SIFTED(name, type, bits);                                                             \
     }                                                                                              \
     LAST_BLOCKS(name, type, bits, less, side)                                                      \
     for (size_t j = 0; j < sizeof(wide) / LANE; j++) seen = (bits)(seen | sign[j]);                \
@@ -224,6 +237,7 @@ DPTK_FLOATS(FILTERS_PLAIN)
         wide below[PARTS];                                                                         \
         for (size_t v = 0; v < PARTS; v++) {                                                       \
             const name##_vector x = from[v];                                                       \
+            if (v % (ALIGNED / sizeof(wide)) == 0) prefetch(from + v);                             \
             below[v] = (wide)(x < limit);                                                          \
             gaps |= (name##_mask)DPTK_FLOAT_WATCH(x);                                              \
         }                                                                                          \

@@ -51,52 +51,68 @@ DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index
     return held;
 }
 
+/* The same of a chunk: sixteen at a time. */
+DPTK_AVX512 static inline size_t mark_near(uint64_t in, int32_t first, int32_t *place, size_t held)
+{
+    const __m512i sixteen = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i places = _mm512_add_epi32(sixteen, _mm512_set1_epi32(first));
+    for (int step = 0; step < 4; step++, in >>= 16) {
+        _mm512_storeu_si512(place + held, _mm512_maskz_compress_epi32((__mmask16)in, places));
+        places = _mm512_add_epi32(places, _mm512_set1_epi32(16));
+        held += (size_t)__builtin_popcountll(in & 0xFFFF);
+    }
+    return held;
+}
+
 #define OUTSIDE_largest(less, all, x, limit) less##_LESS(all, x, limit)
 #define OUTSIDE_least(less, all, x, limit) less##_LESS(all, limit, x)
 #define OUTSIDE_watched OUTSIDE_largest
 
-/* Which of the block at `at` get in: the masks of its vectors, side by side. */
+/* Which of the block at `at` get in. */
 #define SIFT(name, less, side, at, word)                                                           \
     do {                                                                                           \
         const name##_memory *const from = (const void *)(data + (at) * LANE);                      \
-        name##_mask outside[LANE];                                                                 \
+        uint64_t outside = 0;                                                                      \
         for (size_t v = 0; v < LANE; v++) {                                                        \
             const name##_vector x = from[v];                                                       \
-            outside[v] = OUTSIDE_##side(less, (name##_mask)UINT64_MAX, x, limit);                  \
+            prefetch(from + v);                                                                    \
+            outside |= (uint64_t)OUTSIDE_##side(less, (name##_mask)UINT64_MAX, x, limit)           \
+                    << v * (WIDTH / LANE);                                                         \
             if (watches) sign |= (name##_lanes)(name##_WATCH(x));                                  \
         }                                                                                          \
-        memcpy(&(word), outside, sizeof outside);                                                  \
-        (word) = ~(word);                                                                          \
+        (word) = ~outside;                                                                         \
     } while (0)
 
 #define FILTER(name, type, bits, watching, side)                                                   \
     BEGIN(DPTK_AVX512, avx512, name, type, bits, watching, side)                                   \
-    enum { LANE = sizeof(type), BLOCKS = LANE == 1 ? 2 : 1, GROUP = BLOCKS * BITS };               \
-    enum { NOTED = LANE <= 2 ? 64 : 32 };                                                          \
+    enum { LANE = sizeof(type), NOTED = LANE <= 2 ? 64 : 32 };                                     \
+    enum { BLOCKS = LANE == 8 ? 1 : 2, GROUP = BLOCKS * BITS };                                    \
     const name##_vector limit = edge - (name##_vector){0};                                         \
     name##_lanes sign = {0};                                                                       \
     const size_t ahead = -(uintptr_t)data % WIDTH / LANE;                                          \
-    if (ahead > 0 && n > NOTED * GROUP) {                                                          \
+    if (ahead > 0 && n > NOTED * BITS) {                                                           \
         ONE_BLOCK(name, type, bits, name, side, 0, (UINT64_C(1) << ahead) - 1);                    \
         i = ahead;                                                                                 \
     }                                                                                              \
-    uint64_t in[DPTK_WAITING + NOTED * BLOCKS];                                                    \
-    size_t where[DPTK_WAITING + NOTED * BLOCKS], sifted = 0;                                       \
+    uint64_t in[DPTK_WAITING + NOTED];                                                             \
+    size_t where[DPTK_WAITING + NOTED], sifted = 0;                                                \
     while (n - i >= GROUP && held < enough) {                                                      \
-        const name##_memory *part = (const void *)(data + i * LANE);                               \
-        const size_t groups = (n - i) / GROUP < NOTED ? (n - i) / GROUP : NOTED;                   \
-        const size_t end = i + groups * GROUP;                                                     \
-        uint64_t noted = 0;                                                                        \
-        for (size_t group = 0; group < groups; group++) {                                          \
-            name##_mask all = (name##_mask)UINT64_MAX;                                             \
-            for (size_t j = 0; j < BLOCKS * LANE; j++) {                                           \
-                const name##_vector x = *part++;                                                   \
-                all = OUTSIDE_##side(name, all, x, limit);                                         \
-                if (watches) sign |= (name##_lanes)(name##_WATCH(x));                              \
+        const size_t groups = (n - i) / GROUP;                                                     \
+        const size_t end = i + GROUP * (groups < NOTED / BLOCKS ? groups : NOTED / BLOCKS);        \
+        for (; i < end; i += GROUP) {                                                              \
+            uint64_t word[BLOCKS], some = 0;                                                       \
+            for (size_t j = 0; j < BLOCKS; j++) {                                                  \
+                SIFT(name, name, side, i + j * BITS, word[j]);                                     \
+                some |= word[j];                                                                   \
             }                                                                                      \
-            noted |= (uint64_t)(all != (name##_mask)UINT64_MAX) << group;                          \
+            if (BLOCKS > 1 && !some) continue;                                                     \
+            for (size_t j = 0; j < BLOCKS; j++) {                                                  \
+                in[sifted] = word[j];                                                              \
+                where[sifted] = i + j * BITS;                                                      \
+                sifted += word[j] != 0;                                                            \
+            }                                                                                      \
         }                                                                                          \
-        TAKE_NOTED(name, type, bits, name, side);                                                  \
+        TAKE_SIFTED(name, type, bits);                                                             \
     }                                                                                              \
     LAST_BLOCKS(name, type, bits, name, side)                                                      \
     for (size_t j = 0; j < WIDTH / LANE; j++) seen = (bits)(seen | sign[j]);                       \
@@ -123,14 +139,14 @@ dptk_filters dptk_filters_avx512 = {DPTK_TYPES(ENTRY)};
     name##_lanes gaps = {0};                                                                       \
     for (; n - i >= BITS; i += BITS) {                                                             \
         const name##_memory *const from = (const void *)(data + i * LANE);                         \
-        name##_mask below[LANE];                                                                   \
-        uint64_t word;                                                                             \
+        uint64_t word = 0;                                                                         \
         for (size_t v = 0; v < LANE; v++) {                                                        \
             const name##_vector x = from[v];                                                       \
-            below[v] = name##_LESS((name##_mask)UINT64_MAX, x, limit);                             \
+            prefetch(from + v);                                                                    \
+            word |= (uint64_t)name##_LESS((name##_mask)UINT64_MAX, x, limit)                       \
+                 << v * (WIDTH / LANE);                                                            \
             gaps |= (name##_lanes)DPTK_FLOAT_WATCH(x);                                             \
         }                                                                                          \
-        memcpy(&word, below, sizeof below);                                                        \
         TAKE_BLOCK(~word, UINT64_MAX);                                                             \
     }                                                                                              \
     for (size_t j = 0; j < WIDTH / LANE; j++) *odd |= gaps[j] != 0;                                \

@@ -11,6 +11,18 @@
 typedef dptk_filter_fn *const dptk_filters[][3];
 extern dptk_filters dptk_filters_avx512;
 
+/* Ask for what will be read soon. Memory far from the processor answers sooner so than by what
+ * processors foresee, which ends with a page, and waits while blocks are looked at. */
+enum { AHEAD = 1 << 14 }; /* bytes: half of the smallest L1 */
+static inline void prefetch(const void *now)
+{
+#if DPTK_GNU
+    __builtin_prefetch((const void *)((uintptr_t)now + AHEAD));
+#else
+    (void)now;
+#endif
+}
+
 /* ---- the score at a bound ------------------------------------------------- */
 
 /* NAME_edge: scores whose key is at least `bound` are at least *edge (with flip, at
@@ -165,7 +177,7 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
 
 /* A form by blocks of BITS scores has a SIFT(name, less, side, at, word), which says by bits which
  * of the block at `at` get in, and a mark(), which writes where they are. First it notes which
- * groups of blocks have any, then which scores of these, then their places, and then their keys:
+ * blocks of some groups have any, and which these are, then their places, and then their keys:
  * without branches that would often miss, and without stores whose place is not known early, which
  * would hold up loads. The first block and the last may have scores of their neighbours, so that
  * those between stand on cache lines and no score is left over. */
@@ -179,19 +191,11 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
         GATHER(name, type, bits, end);                                                             \
     } while (0)
 
-/* Those of the groups that have a bit in `noted`, of the scores [i, end). Few blocks wait for more,
- * since a loop over few misses its end; not for long, as their scores leave the cache. */
-#define TAKE_NOTED(name, type, bits, less, side)                                                   \
+/* Those of the blocks in in[0...sifted), which are where[...], when they are many or the last. Few
+ * wait for more, since a loop over few misses its end; not for long, as their scores leave the
+ * cache. */
+#define TAKE_SIFTED(name, type, bits)                                                              \
     do {                                                                                           \
-        for (; noted; noted &= noted - 1) {                                                        \
-            const size_t group = i + (size_t)__builtin_ctzll(noted) * GROUP;                       \
-            for (size_t at = group; at < group + GROUP; at += BITS) {                              \
-                SIFT(name, less, side, at, in[sifted]);                                            \
-                where[sifted] = at;                                                                \
-                sifted += BLOCKS == 1 || in[sifted] != 0;                                          \
-            }                                                                                      \
-        }                                                                                          \
-        i = end;                                                                                   \
         if (sifted >= DPTK_WAITING || sifted >= enough - held || n - i < GROUP) {                  \
             size_t block = 0, marked = held;                                                       \
             for (; block < sifted && marked < enough; block++)                                     \

@@ -8,12 +8,12 @@
 #include "draw_impl.h"
 #include "sieve_impl.h"
 
-/* Where the set bits of a block are, from `first` on, into index[held...]; returns where they
+/* Where the set bits of a block are, from `first` on, into place[held...]; returns where they
  * end. */
-static inline size_t mark(uint64_t in, int64_t first, int64_t *index, size_t held)
+static inline size_t mark_near(uint64_t in, int32_t first, int32_t *place, size_t held)
 {
     for (; in; in >>= 1) {
-        index[held] = first++;
+        place[held] = first++;
         held += in & 1;
     }
     return held;
@@ -79,6 +79,7 @@ static int sift(dptk_sieve *s, int again, dptk_rng *rng)
     size_t n = held, count;
     int64_t buffer[DPTK_CHUNK];
     uint64_t low[DPTK_CHUNK / DPTK_WORD];
+    int32_t place[DPTK_CHUNK + DPTK_WORD];
     int odd = 0;
     for (size_t first = 0; first < s->col->n && n < s->capacity; first += count) {
         const char *const data = dptk_packed_from(s->col, first, buffer, &count);
@@ -86,10 +87,12 @@ static int sift(dptk_sieve *s, int again, dptk_rng *rng)
         const uint64_t *const plane = s->word + first / DPTK_WORD * (size_t)s->planes;
         for (size_t i = 0; i < blocks(count); i++)
             low[i] = low_of(plane + i * (size_t)s->planes, s->bits, again);
-        n += mesh(data, count, first, s->key + 1, low, again, s->index + n, s->score + n, &odd);
+        n += mesh(data, count, first, s->key + 1, low, again, place, s->index + n, s->score + n,
+                  &odd);
     }
     s->through.n = n;
     dptk_wipe(low, sizeof low);
+    dptk_wipe(place, sizeof place);
     dptk_burn_stack(); /* of the mesh */
     return odd ? DPTK_NAN : n >= s->capacity ? DPTK_SCRATCH : add_leads(s, held, again, rng);
 }

@@ -8,11 +8,12 @@ enum { DPTK_WORD = 64 }; /* items of which a word has a bit each: a block */
 
 /* Of at most DPTK_CHUNK packed scores, of which `first` is the first, those whose key is at least
  * `bound` or that have a bit in `low`, a word a block; or again: those that have one, and no such
- * key. In order: which they are, and their scores: keys, of floats their bits as doubles. Both have
- * memory for whole blocks. Sets *odd if a float is not finite. Returns how many. */
+ * key. In order: which they are, and their scores: keys, of floats their bits as doubles. place is
+ * memory for where they are: of a chunk, and a block. Sets *odd if a float is not finite. Returns
+ * how many. */
 typedef size_t dptk_mesh_fn(const char *data, size_t n, size_t first, int64_t bound,
-                            const uint64_t *low, int again, int64_t *index, int64_t *score,
-                            int *odd);
+                            const uint64_t *low, int again, int32_t *place, int64_t *index,
+                            int64_t *score, int *odd);
 
 /* By type, of which halves have none. */
 typedef dptk_mesh_fn *const dptk_meshes[];
@@ -21,11 +22,11 @@ extern dptk_meshes dptk_mesh_vectors, dptk_mesh_avx512;
 
 /* The head and the end that every mesh has; between them it reads whole blocks, if there is a
  * faster way, and notes x - x: of finite scores it is 0, of others NaN. The end has the last block,
- * or all, one by one. Its file has a mark(), which writes where the bits of a word are. */
+ * or all, one by one. Its file has a mark_near(), which writes where the bits of a word are. */
 #define MESH_BEGIN(target, level, name, type)                                                      \
-    target static size_t name##_mesh_##level(const char *data, size_t n, size_t first,             \
-                                             int64_t bound, const uint64_t *low, int again,        \
-                                             int64_t *index, int64_t *score, int *odd)             \
+    target static size_t name##_mesh_##level(                                                      \
+        const char *data, size_t n, size_t first, int64_t bound, const uint64_t *low, int again,   \
+        int32_t *place, int64_t *index, int64_t *score, int *odd)                                  \
     {                                                                                              \
         size_t held = 0, i = 0;                                                                    \
         type edge;                                                                                 \
@@ -35,8 +36,8 @@ extern dptk_meshes dptk_mesh_vectors, dptk_mesh_avx512;
 #define TAKE_BLOCK(above, mine)                                                                    \
     do {                                                                                           \
         const uint64_t large = (above) & any, small = low[i / DPTK_WORD];                          \
-        held = mark((again ? small & ~large : small | large) & (mine), (int64_t)(first + i),       \
-                    index, held);                                                                  \
+        held =                                                                                     \
+            mark_near((again ? small & ~large : small | large) & (mine), (int32_t)i, place, held); \
     } while (0)
 
 #define MESH_END(name, code, type)                                                                 \
@@ -53,7 +54,8 @@ extern dptk_meshes dptk_mesh_vectors, dptk_mesh_avx512;
         TAKE_BLOCK(above, UINT64_MAX >> (DPTK_WORD - count));                                      \
     }                                                                                              \
     for (size_t j = 0; j < held; j++) {                                                            \
-        DPTK_SCORE(type, x, data + ((size_t)index[j] - first) * sizeof x);                         \
+        DPTK_SCORE(type, x, data + (size_t)place[j] * sizeof x);                                   \
+        index[j] = (int64_t)first + place[j];                                                      \
         score[j] = code >= DPTK_F32 ? (int64_t)bits_of((double)x) : name##_key(x);                 \
     }                                                                                              \
     return held;                                                                                   \
