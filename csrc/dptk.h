@@ -107,14 +107,14 @@ typedef struct dptk_drawn {
 void dptk_drawn_init(dptk_drawn *d, uint64_t (*draw)(void *state), void *state, uint64_t *words,
                      size_t capacity);
 
-/* ChaCha20 with fast key erasure: a refill makes 16 blocks, or some times as many, of which
+/* ChaCha20 with fast key erasure: a refill makes 32 blocks, or some times as many, of which
  * each time 32 bytes replace the key and the rest are words. */
 typedef struct dptk_chacha {
     dptk_buffer buffer; /* first member */
     uint32_t key[8];    /* key of the next batch; never the key of a past one */
 } dptk_chacha;
 
-#define DPTK_CHACHA_BATCH 124u /* words at a time: 16 blocks less the next key */
+#define DPTK_CHACHA_BATCH 252u /* words at a time: 32 blocks less the next key */
 
 /* One ChaCha20 block as in RFC 8439 section 2.3: 16 little-endian words. */
 void dptk_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3],

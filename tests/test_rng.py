@@ -2,6 +2,9 @@
 
 import ctypes
 import os
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,8 +14,9 @@ from dptopk import _core, rng
 from dptopk.errors import RandomnessError, TapeEndError
 
 ALPHA = 1e-9
-BATCH = 124  # words of one refill
+BATCH = 252  # words of one refill
 KEY = bytes(range(32))
+SOURCE = Path(__file__).parents[1] / "csrc/rng.c"
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +43,7 @@ def stream(count, key=KEY):
     """What the secure source must give, from the block function of the RFC; and its next key."""
     out, key = [], words32(key)
     while sum(map(len, out)) < count:
-        blocks = [_core.chacha20_block(key, i, np.zeros(3, np.uint32)) for i in range(16)]
+        blocks = [_core.chacha20_block(key, i, np.zeros(3, np.uint32)) for i in range(32)]
         lanes = np.transpose(blocks).ravel().astype(np.uint64)
         key = lanes[:8].astype(np.uint32)
         out.append(lanes[8::2] | lanes[9::2] << np.uint64(32))
@@ -128,6 +132,24 @@ def test_refill_erases_the_key(fixed_key):
     assert stream(1)[1] in memory(source)[0]
 
 
+@pytest.mark.skipif(
+    not (shutil.which("gcc") and SOURCE.exists()), reason="no gcc, or no source beside the tests"
+)
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3", "-Os"])
+def test_more_of_the_stack_is_burnt_than_a_batch_has(level, tmp_path):
+    """However it is compiled: the frames of a batch and of what makes it lie in what is wiped."""
+    flags = ["-std=c11", level, "-fPIC", "-ffp-contract=off", "-fstack-usage", "-c"]
+    made = tmp_path / "rng.o"
+    subprocess.run(["gcc", *flags, SOURCE, "-o", made], check=True)
+    lines = made.with_suffix(".su").read_text().splitlines()
+    frame = {}
+    for place, size, _ in (line.split("\t") for line in lines):
+        frame[place.rsplit(":", 1)[-1]] = int(size)
+    batches = [size for name, size in frame.items() if name.startswith("batch_")]
+    calls = 4 * 64  # what is pushed by the way
+    assert frame["make_batch"] + max(batches) + calls < frame["burn_batch"]
+
+
 @pytest.mark.parametrize("finish", ["end", "begin", "unclaim"])
 @pytest.mark.parametrize("count", [1, 50, BATCH, 8 * BATCH, 5000])
 def test_read_words_are_wiped(finish, count):
@@ -166,7 +188,7 @@ def tape():
 def test_calls_read_one_stream_without_gap_or_overlap(make, fixed_key):
     source, expected = make()
     source.claim()
-    sizes = np.random.default_rng(1).choice([0, 1, 2, 123, 124, 125, 500, 1023, 1100], size=40)
+    sizes = np.random.default_rng(1).choice([0, 1, 2, 251, 252, 253, 500, 1023, 1100], size=40)
     read = []
     for size in sizes:
         source.begin()
