@@ -41,33 +41,84 @@ size_t dptk_sieve_room(size_t capacity) { return capacity + DPTK_CHUNK; }
 
 static size_t blocks(size_t n) { return (n + DPTK_WORD - 1) / DPTK_WORD; }
 
-/* Which of a block have zeros alone in their first bits; or again: which have, but for the bit
+/* Of n blocks, which have zeros alone in their first bits; or again: which have, but for the bit
  * behind them. */
-static inline uint64_t low_of(const uint64_t *plane, int bits, int again)
+static inline void find_low(const uint64_t *restrict plane, size_t n, int planes, int bits,
+                            int again, uint64_t *restrict low)
 {
-    uint64_t some = 0;
-    for (int i = 0; i < bits; i++) some |= plane[i];
-    return again ? plane[bits] & ~some : ~some;
+    for (size_t block = 0; block < n; block++, plane += planes) {
+        uint64_t some = 0;
+        for (int i = 0; i < bits; i++) some |= plane[i];
+        low[block] = again ? plane[bits] & ~some : ~some;
+    }
 }
 
-/* The first bits of U of those from `from` on. One whose score is larger than the key was let
- * through whatever its planes are, and they are left alone. */
+/* The same, without a loop over the planes where they are as many as most sieves have. */
+static void find_low_fast(const uint64_t *plane, size_t n, int planes, int bits, int again,
+                          uint64_t *low)
+{
+    switch (again ? 0 : bits) {
+    case 3:
+        find_low(plane, n, 3, 3, 0, low);
+        break;
+    case 4:
+        find_low(plane, n, 4, 4, 0, low);
+        break;
+    case 5:
+        find_low(plane, n, 5, 5, 0, low);
+        break;
+    default:
+        find_low(plane, n, planes, bits, again, low);
+    }
+}
+
+/* What follows of U where the first `known` bits are zeros, but for the last of them (again): for
+ * those whose score is at most the key. One whose score is larger was let through whatever its
+ * planes are, and they are left alone. */
+#define LEADS_OF(target, level, kind, key_of)                                                      \
+    target static void leads_##kind##_##level(const int64_t *restrict score, size_t n,             \
+                                              int64_t key, int known, uint16_t start,              \
+                                              uint16_t *restrict lead)                             \
+    {                                                                                              \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const uint16_t after = (uint16_t)(start | lead[i] >> known);                           \
+            lead[i] = key_of > key ? lead[i] : after;                                              \
+        }                                                                                          \
+    }
+#define LEADS_AT(target, level)                                                                    \
+    LEADS_OF(target, level, whole, score[i])                                                       \
+    LEADS_OF(target, level, real, bits_key(score[i]))
+typedef void leads_fn(const int64_t *score, size_t n, int64_t key, int known, uint16_t start,
+                      uint16_t *lead);
+
+LEADS_AT(, portable)
+#if DPTK_X86
+LEADS_AT(DPTK_AVX2, avx2)
+LEADS_AT(DPTK_AVX512, avx512)
+#endif
+
+/* By SIMD level, of integers and of floats. */
+static leads_fn *const leads_at[][2] = {
+    {leads_whole_portable, leads_real_portable},
+#if DPTK_X86
+    {leads_whole_avx2, leads_real_avx2},
+    {leads_whole_avx512, leads_real_avx512},
+#elif DPTK_NEON
+    {leads_whole_portable, leads_real_portable}, /* which the compiler's vectors are part of */
+#endif
+};
+
+/* The first bits of U of those from `from` on. */
 static int add_leads(dptk_sieve *s, size_t from, int again, dptk_rng *rng)
 {
     const size_t n = s->through.n - from;
     const int real = s->through.type == DPTK_F64, known = s->bits + again;
     const uint16_t start = (uint16_t)(again << (16 - known));
-    const int64_t *const score = s->score + from;
-    uint16_t *const lead = s->lead + from;
     const int status = words_at_hand(rng, leads(n));
     if (status != DPTK_OK) return status;
-    leads_of(rng->next, 0, n, lead);
+    leads_of(rng->next, 0, n, s->lead + from);
     rng->next += leads(n);
-    for (size_t i = 0; i < n; i++) {
-        const int64_t key = real ? bits_key(score[i]) : score[i];
-        const uint16_t after = (uint16_t)(start | lead[i] >> known);
-        lead[i] = key > s->key ? lead[i] : after;
-    }
+    leads_at[dptk_simd_get()][real](s->score + from, n, s->key, known, start, s->lead + from);
     return DPTK_OK;
 }
 
@@ -85,8 +136,7 @@ static int sift(dptk_sieve *s, int again, dptk_rng *rng)
         const char *const data = dptk_packed_from(s->col, first, buffer, &count);
         if (count > DPTK_CHUNK) count = DPTK_CHUNK;
         const uint64_t *const plane = s->word + first / DPTK_WORD * (size_t)s->planes;
-        for (size_t i = 0; i < blocks(count); i++)
-            low[i] = low_of(plane + i * (size_t)s->planes, s->bits, again);
+        find_low_fast(plane, blocks(count), s->planes, s->bits, again, low);
         n += mesh(data, count, first, s->key + 1, low, again, place, s->index + n, s->score + n,
                   &odd);
     }
