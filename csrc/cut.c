@@ -107,7 +107,7 @@ static size_t between(const int64_t *keys, size_t n, int64_t least, int64_t most
 }
 
 /* The same, of many from those between two of a sample, which seldom are not about it. */
-static int64_t select_key(const int64_t *keys, size_t n, size_t rank, int64_t *work, size_t *ties)
+int64_t dptk_select(const int64_t *keys, size_t n, size_t rank, int64_t *work, size_t *ties)
 {
     enum { SIZE = 512, ENOUGH = 8 * SIZE };
     const size_t expected = (size_t)((double)SIZE * (double)rank / (double)n);
@@ -357,7 +357,7 @@ static void compact(cut *c, int64_t *keys_to, int64_t *index_to)
     const size_t held = c->hits.held;
     size_t ties, kept = 0, i = 0;
     const int64_t tau =
-        bound_is_last(c, &ties) ? c->bound : select_key(keys, held, c->m, c->work, &ties);
+        bound_is_last(c, &ties) ? c->bound : dptk_select(keys, held, c->m, c->work, &ties);
 
 #if DPTK_X86
     if (dptk_simd_get() >= DPTK_SIMD_AVX512)
@@ -430,7 +430,7 @@ static void refine_bound(cut *c, const dptk_column *col, double expected)
     const size_t rank = sample_rank(blocks * scores, c->m, col->n);
     if (hits.held < rank || hits.held >= enough) return;
     if (some * (blocks + hits.held) < hits.held * blocks) return;
-    c->bound = select_key(hits.keys, hits.held, rank, c->work, &ties);
+    c->bound = dptk_select(hits.keys, hits.held, rank, c->work, &ties);
 }
 
 /* A first bound from every step-th score, low enough that seldom fewer than m of its
@@ -451,7 +451,7 @@ static void sample_bound(cut *c, const dptk_column *col, int doubt)
     if (doubt) rank = 4 * rank < size ? 4 * rank : size;
     dptk_ordered_keys(&sample, c->flip, c->hits.keys);
     c->bound = size <= DPTK_FEW ? dptk_select_few(c->hits.keys, size, rank)
-                                : select_key(c->hits.keys, size, rank, c->work, &ties);
+                                : dptk_select(c->hits.keys, size, rank, c->work, &ties);
     c->sampled = c->bound > INT64_MIN;
     c->enough = c->sampled ? c->m : c->capacity;
     if (refined && c->sampled) {
@@ -470,7 +470,7 @@ static void tighten(cut *c, size_t read, size_t n)
 
     c->enough = c->m;
     if (rank >= held || (double)held * (double)n > 3.0 * (double)c->m * (double)read) return;
-    c->bound = select_key(keys, held, rank, c->work, &ties);
+    c->bound = dptk_select(keys, held, rank, c->work, &ties);
     for (size_t i = 0; i < held; i++) {
         keys[kept] = keys[i];
         index[kept] = index[i];

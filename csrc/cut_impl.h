@@ -49,6 +49,10 @@ int64_t dptk_select_few(const int64_t *keys, size_t n, size_t rank);
 void dptk_take_few(const int64_t *keys, const int64_t *index, size_t n, size_t m, int sorted,
                    int64_t *keys_out, int64_t *index_out);
 
+/* The rank-th largest of n keys, rank from 1, and in *ties how many of its equals belong to the
+ * first `rank`. work: n words. */
+int64_t dptk_select(const int64_t *keys, size_t n, size_t rank, int64_t *work, size_t *ties);
+
 /* Keys in descending order, stably, each with its index. The first two arrays are written
  * over. Assumed: n > 0. */
 void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,

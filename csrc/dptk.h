@@ -477,6 +477,12 @@ enum { DPTK_SURVEY_MOST = 1024 };
 void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size, int64_t origin,
                     double floor, dptk_survey *out);
 
+/* By how many scales the k-th of n keys is above the least of them, 1 <= k <= n; which that is goes
+ * to *least. If they are not in order, so is about the k-th, as every eighth of them tells.
+ * scratch: n / 4 + 2 words. */
+double dptk_fall_of(const int64_t *keys, size_t n, size_t k, int in_order, int real, double scale,
+                    int64_t *scratch, int64_t *least);
+
 /* ---- draw.c: all noise at once --------------------------------------------- */
 
 /* The least and the largest key of a column. */
@@ -487,13 +493,14 @@ typedef struct dptk_span {
 /* Whether dptk_draw can draw for these scores.
  *
  *   col    the scores, 1 to 2^32 of them, of any type but DPTK_F16
+ *   also   the key of one more, of which the span is too; or NULL
  *   scale  0 < scale finite
  *   span   out
  *
  * Returns DPTK_NAN if a score is NaN or infinite; DPTK_UNDECIDED if this is no way for these
  * scores at this scale, some 2^40 scales apart. That depends on the scores and the scale alone.
  * Cost: one pass. */
-int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span);
+int dptk_draw_prepare(const dptk_column *col, const int64_t *also, double scale, dptk_span *span);
 
 /* All items, where noise is not drawn of all of them. */
 typedef struct dptk_rest {

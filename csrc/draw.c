@@ -83,12 +83,12 @@ static const loops by_level[] = {
 
 enum { CHUNK = DPTK_CHUNK / 2 }; /* items at a time: all that is known of them stays in the L1 */
 
-static int prepare(const dptk_column *col, double scale, dptk_span *span)
+static int prepare(const dptk_column *col, const int64_t *also, double scale, dptk_span *span)
 {
     const loops *const run = &by_level[dptk_simd_get()];
     int64_t buffer[CHUNK];
     const int real = col->type >= DPTK_F32;
-    *span = (dptk_span){INT64_MAX, INT64_MIN};
+    *span = also ? (dptk_span){*also, *also} : (dptk_span){INT64_MAX, INT64_MIN};
     for (size_t i = 0; i < col->n; i += CHUNK) {
         const size_t n = col->n - i < CHUNK ? col->n - i : CHUNK;
         const dptk_span part = run->span[real](scores_of(col, i, n, buffer), n);
@@ -98,10 +98,10 @@ static int prepare(const dptk_column *col, double scale, dptk_span *span)
     return span_status(span, real, scale);
 }
 
-int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
+int dptk_draw_prepare(const dptk_column *col, const int64_t *also, double scale, dptk_span *span)
 {
     const uint64_t state = dptk_float_begin();
-    const int status = prepare(col, scale, span);
+    const int status = prepare(col, also, scale, span);
     dptk_float_end(state);
     return status;
 }

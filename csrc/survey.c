@@ -212,3 +212,24 @@ void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size,
     }
     dptk_float_end(state);
 }
+
+double dptk_fall_of(const int64_t *keys, size_t n, size_t k, int in_order, int real, double scale,
+                    int64_t *scratch, int64_t *least)
+{
+    enum { EVERY = 8 };
+    const uint64_t state = dptk_float_begin();
+    const size_t size = (n + EVERY - 1) / EVERY;
+    int64_t kth = keys[k - 1];
+    double fall;
+    *least = keys[n - 1];
+    if (!in_order) {
+        size_t ties, rank = size * k / n;
+        rank += rank == 0;
+        for (size_t i = 0; i < size; i++) scratch[i] = keys[EVERY * i];
+        for (size_t i = 0; i < n; i++) *least = keys[i] < *least ? keys[i] : *least;
+        kth = dptk_select(scratch, size, rank, scratch + size, &ties);
+    }
+    fall = scaled_difference(kth, *least, real, scale);
+    dptk_float_end(state);
+    return fall;
+}

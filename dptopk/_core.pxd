@@ -156,9 +156,12 @@ cdef extern from "dptk.h" nogil:
         size_t looks
     void dptk_survey_of(const dptk_column *col, size_t k, double scale, size_t size,
                         int64_t origin, double floor, dptk_survey *out)
+    double dptk_fall_of(const int64_t *keys, size_t n, size_t k, int in_order, int real,
+                        double scale, int64_t *scratch, int64_t *least)
     ctypedef struct dptk_span:
         pass
-    int dptk_draw_prepare(const dptk_column *col, double scale, dptk_span *span)
+    int dptk_draw_prepare(const dptk_column *col, const int64_t *also, double scale,
+                          dptk_span *span)
     ctypedef struct dptk_rest:
         const dptk_column *all
         const int64_t *index

@@ -1358,6 +1358,18 @@ def survey(scores, size_t k, double scale, size_t size, int64_t origin=0,
     return found
 
 
+def fall_of(const int64_t[::1] key, size_t k, bint in_order, bint real, double scale):
+    """(by how many scales the k-th key is above the least, which that is): dptk_fall_of."""
+    cdef size_t n = key.shape[0]
+    cdef int64_t least
+    if not 1 <= k <= n:
+        raise ValueError("k must be between 1 and the number of keys")
+    cdef int64_t *scratch = scratch_words(n // 4 + 2)
+    fall = dptk_fall_of(&key[0], n, k, in_order, real, scale, scratch, &least)
+    free(scratch)
+    return fall, least
+
+
 # ---- draw.c
 
 def finite(scores):
@@ -1412,10 +1424,10 @@ def draw(Source source, scores, Py_ssize_t k, double scale):
         output_of(items, &item)
         keep_gil = column.n < KEEP_GIL_SCORES
         if keep_gil:
-            status = dptk_draw_prepare(&column, scale, &span)
+            status = dptk_draw_prepare(&column, NULL, scale, &span)
         else:
             with nogil:
-                status = dptk_draw_prepare(&column, scale, &span)
+                status = dptk_draw_prepare(&column, NULL, scale, &span)
         if status != DPTK_OK:
             return False
         capacity = candidates(column.n, k)
@@ -1451,8 +1463,8 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
               int64_t most, double floor, size_t looks, Py_ssize_t k, double scale):
     """The k items that dptk_draw picks of all scores, of which some are drawn; None if undecided.
 
-    Those have these keys, of doubles if they are `real`, and indices. No key of the rest is
-    larger than `most`, and the `floor` is so many scales above that: about so many `looks` into
+    Those have these keys, of doubles if they are `real`, and indices. None of them is smaller
+    than `most`, no key of the rest is larger, and the `floor` is so many scales above that: about so many `looks` into
     the rest. False, before a word is read, if this is no way for them.
     """
     cdef Py_buffer view, item
@@ -1474,21 +1486,20 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
     try:
         if not (1 <= k <= <Py_ssize_t>all.n and 1 <= m < all.n and m == <size_t>index.shape[0]):
             raise ValueError("there are too few scores, or no rest")
-        bits = scratch_words(m + 1)
-        memcpy(bits, &key[0], m * sizeof(int64_t))
-        bits[m] = most
-        if real:
-            for i in range(m + 1):
-                bits[i] ^= (bits[i] >> 63) & ~(<int64_t>1 << 63)
-        column.data = <const char *>bits
+        column.data = <const char *>&key[0]
+        if real and most < 0:  # else all keys are the bits of their doubles
+            bits = scratch_words(m)
+            for i in range(m):
+                bits[i] = key[i] ^ ((key[i] >> 63) & ~(<int64_t>1 << 63))
+            column.data = <const char *>bits
         column.stride = sizeof(int64_t)
-        column.n = m + 1  # the rest's, too: it must not be too far from them
+        column.n = m
         column.type = DPTK_F64 if real else DPTK_I64
         items = np.empty(k, dtype=np.int64)
         output_of(items, &item)
-        if dptk_draw_prepare(&column, scale, &span) != DPTK_OK:
+        # The rest must not be too far from them.
+        if dptk_draw_prepare(&column, &most, scale, &span) != DPTK_OK:
             return False
-        column.n = m
         rest.all = &all
         rest.index = &index[0]
         rest.key = most
@@ -1658,7 +1669,7 @@ def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::
                         break
                     else:
                         if column[0].n > few:
-                            status = dptk_draw_prepare(column, scale, &span)
+                            status = dptk_draw_prepare(column, NULL, scale, &span)
                             if status == DPTK_OK:
                                 status = dptk_draw(source.rng, column, &span, NULL, k[0], scale,
                                                    factor, column[0].n, scratch, picks[0])

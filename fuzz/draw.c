@@ -64,14 +64,12 @@ static void part(const dptk_column *col, uint64_t seed, size_t k, double scale, 
     CHECK(dptk_keys(col, little % n, 1, &rest.key) == DPTK_OK);
     rest.key -= rest.key == INT64_MAX;
     CHECK(dptk_part(col, rest.key, n + 1, keys, index, &held) == DPTK_OK);
-    dptk_column some = {(const char *)keys, 8, held + 1, DPTK_I64};
-    keys[held] = rest.key;
+    dptk_column some = {(const char *)keys, 8, held, DPTK_I64};
     if (col->type >= DPTK_F32) {
         some.type = DPTK_F64;
-        for (size_t i = 0; i <= held; i++) keys[i] ^= keys[i] < 0 ? INT64_MAX : 0;
+        for (size_t i = 0; i < held; i++) keys[i] ^= keys[i] < 0 ? INT64_MAX : 0;
     }
-    if (held && dptk_draw_prepare(&some, scale, &span) == DPTK_OK) {
-        some.n = held;
+    if (held && dptk_draw_prepare(&some, &rest.key, scale, &span) == DPTK_OK) {
         for (int level = 0; level <= dptk_simd_best(); level++) {
             for (int way = 0; way < 3; way++) {
                 const size_t capacity = show.capacity = way == 1 ? 1 + little % n : n;
@@ -295,7 +293,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             dptk_rng rng;
             dptk_simd_set(level);
             dptk_span span;
-            const int ready = dptk_draw_prepare(&col, scale, &span);
+            const int ready = dptk_draw_prepare(&col, NULL, scale, &span);
             CHECK(ready == DPTK_OK || ready == (finite ? DPTK_UNDECIDED : DPTK_NAN));
             CHECK(before < 0 || ready == before);
             before = ready;

@@ -126,3 +126,21 @@ def test_bad_input():
             _core.survey(array, k, 1.0, size)
     with pytest.raises(ValueError, match="halves"):
         _core.survey(scores.astype(np.float16), 1, 1.0, 10)
+
+
+@pytest.mark.parametrize("real", [False, True])
+@pytest.mark.parametrize(("n", "k"), [(1, 1), (9, 3), (3000, 2400), (12_500, 10_000)])
+def test_the_fall_of_keys_is_what_some_of_them_tell(n, k, real):
+    rng = np.random.default_rng(n)
+    scores = rng.normal(size=n) * 1000.0 if real else rng.integers(-50_000, 10**12, size=n)
+    keys = _core.keys(scores)
+    fall, least = _core.fall_of(np.sort(keys)[::-1].copy(), k, True, real, 4.0)
+    ordered = np.sort(scores)[::-1]
+    assert fall == float(ordered[k - 1] - ordered[-1]) / 4.0
+    assert least == keys.min()
+    fall, least = _core.fall_of(keys, k, False, real, 4.0)
+    some = np.sort(scores[::8])[::-1]
+    assert fall == float(some[max(1, some.size * k // n) - 1] - ordered[-1]) / 4.0
+    assert least == keys.min()
+    with pytest.raises(ValueError, match="k must be between"):
+        _core.fall_of(keys, n + 1, True, real, 1.0)

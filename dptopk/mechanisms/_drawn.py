@@ -17,7 +17,6 @@ from dptopk.mechanisms._select import (
     first_size,
     floats_of,
     places,
-    scores_of,
 )
 
 __all__ = ["NotFiniteError", "Part", "Sieve", "part_to_draw", "pick", "replay"]
@@ -35,7 +34,6 @@ BLOCK = 64
 SPREAD = 12.0  # of so many of a sample about the picks are: then it knows what all are
 POINTS = 1 << 11  # of the largest keys
 IN_ORDER = 1 << 11  # so many are quick to sort
-SOME = 8  # of more every eighth tells about where the k-th is
 MOST, MOST_OF_ALL = 1 << 30, 1 << 24  # more scores than that are drawn from by a race
 
 
@@ -122,14 +120,14 @@ def part_to_draw(array: np.ndarray, *, k: int, scale: float) -> Part | Sieve | N
         if not cut:
             return part
     keys, items = _cut(array, m, m <= IN_ORDER)
-    ends = keys[[k - 1, -1]] if m <= IN_ORDER else _ends(keys, k)
-    gap, least = _gap(ends, scale, real), enough(n, m)
+    gap, last = _core.fall_of(keys, k, m <= IN_ORDER, real, scale)
+    least = enough(n, m)
     if gap >= least:  # no noise is below -3, but with a chance of e^-20
         floor = max(least, gap - 3.0)
-        return Part(keys, items, ends.item(1), floor, int((n - m) * math.exp(-floor)))
+        return Part(keys, items, last, floor, int((n - m) * math.exp(-floor)))
     if n <= FEW:
         return None
-    kept = Part(keys, items, ends.item(1), gap, 0)  # with the k-th for a floor
+    kept = Part(keys, items, last, gap, 0)  # with the k-th for a floor
     with np.errstate(all="ignore"):  # past the range of floats is far enough
         return _cheapest(array, kept, k, scale, real)
 
@@ -144,13 +142,6 @@ def _cut(array: np.ndarray, m: int, in_order: bool) -> tuple[np.ndarray, np.ndar
     if watched:
         raise NotFiniteError
     return keys, items
-
-
-def _ends(keys: np.ndarray, k: int) -> np.ndarray:
-    """Return about the k-th of many keys, from some of them, and the least."""
-    some = keys[::SOME]
-    rank = some.size * k // keys.size
-    return np.array([np.partition(some, some.size - rank)[some.size - rank], keys.min()])
 
 
 def _by_sample(array: np.ndarray, k: int, scale: float) -> tuple[bool, Part | Sieve | None]:
@@ -195,12 +186,6 @@ def _sieve_of(found: dict[str, Any], most: float) -> Sieve | None:
 def _sample(array: np.ndarray, size: int) -> np.ndarray:
     """Return some keys in descending order."""
     return np.sort(_core.keys(array[places(array.size)[:size]]))[::-1]
-
-
-def _gap(keys: np.ndarray, scale: float, real: bool) -> float:
-    """Return by how many scales the first of two scores is above the other."""
-    high, low = scores_of(keys, real)
-    return float(high - low) / scale
 
 
 def _above(keys: np.ndarray, origin: int, real: bool) -> np.ndarray:

@@ -156,7 +156,7 @@ static void draws(void)
             const double scale = scales[c % 3];
             int64_t *scratch = room(dptk_draw_scratch(n));
             dptk_span span;
-            int status = dptk_draw_prepare(&col, scale, &span);
+            int status = dptk_draw_prepare(&col, NULL, scale, &span);
             if (status == DPTK_OK)
                 status = dptk_draw(&rng, &col, &span, NULL, k, scale, 1.0, n, scratch, item);
             print("draw", types[t], c, status, hash(k, item, k));
@@ -188,10 +188,8 @@ static void parts(void)
         status = dptk_part(&col, rest.key, n, keys, index, &held);
         print("part", types[c % 4], c, status, hash(hash(held, keys, held), index, held));
         if (held > 0) {
-            dptk_column part = {(const char *)keys, sizeof *keys, held + 1, DPTK_I64};
-            keys[held] = rest.key;
-            status = dptk_draw_prepare(&part, 1e3, &span);
-            part.n = held;
+            const dptk_column part = {(const char *)keys, sizeof *keys, held, DPTK_I64};
+            status = dptk_draw_prepare(&part, &rest.key, 1e3, &span);
             if (status == DPTK_OK)
                 status = dptk_draw(&rng, &part, &span, &rest, k, 1e3, 1.0, n, work, item);
             print("drawn", types[c % 4], c, status, hash(k, item, k));

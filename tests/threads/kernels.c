@@ -144,7 +144,7 @@ static void prepare(void)
     for (size_t i = 0; i < N; i++) score[i] = (int64_t)(words[i] % 300);
     column = (dptk_column){(const char *)score, 8, N, DPTK_I64};
     need(dptk_cut(&column, N, 0, scratch, key, order, NULL));
-    need(dptk_draw_prepare(&column, 20.0, &span));
+    need(dptk_draw_prepare(&column, NULL, 20.0, &span));
     groups = (dptk_groups){group, end, 0, 0};
     for (size_t i = 0; i < N; i++) {
         if (i == 0 || key[i] != key[i - 1]) group[groups.n++] = key[i];
