@@ -231,9 +231,8 @@ DPTK_NOINLINE static void word_pass(const uint64_t *word, size_t n, unsigned shi
     for (size_t i = 0; i < n; i++) out[place[word[i] >> shift & mask]++] = word[i];
 }
 
-/* In ascending order words that differ in their lowest `bits` alone, and are in order if they
- * differ in the lowest `low` alone: as dptk_sort_pairs does. */
-static void sort_words(uint64_t *word, size_t n, unsigned bits, unsigned low, uint64_t *work)
+/* As dptk_sort_pairs does. */
+void dptk_sort_words(uint64_t *word, size_t n, unsigned bits, unsigned low, uint64_t *work)
 {
     enum { FAR = 32 };
     unsigned width = 1, shift;
@@ -260,7 +259,7 @@ static void sort_words(uint64_t *word, size_t n, unsigned bits, unsigned low, ui
         if (at > last || at == 0 || word[at - 1] <= one) continue;
         while (at > 0 && word[at - 1] >> shift == one >> shift) at--;
         while (end < n && word[end] >> shift == one >> shift) end++;
-        sort_words(word + at, end - at, shift, low, work);
+        dptk_sort_words(word + at, end - at, shift, low, work);
         i = end - 1;
     }
 }
@@ -289,7 +288,7 @@ static void sort_hits(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out
         return;
     }
     for (size_t i = 0; i < n; i++) word[i] = below(most, keys[i], step) << low | (uint64_t)index[i];
-    sort_words(word, n, bits - step + low, low, (uint64_t *)keys_out);
+    dptk_sort_words(word, n, bits - step + low, low, (uint64_t *)keys_out);
     for (size_t i = 0; i < n; i++) {
         keys_out[i] = (int64_t)((uint64_t)most - (word[i] >> low << step));
         index_out[i] = (int64_t)(word[i] & ((UINT64_C(1) << low) - 1));

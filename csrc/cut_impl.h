@@ -58,6 +58,10 @@ int64_t dptk_select(const int64_t *keys, size_t n, size_t rank, int64_t *work, s
 void dptk_sort_pairs(int64_t *keys, int64_t *index, size_t n, int64_t *keys_out,
                      int64_t *index_out);
 
+/* In ascending order words that differ in their lowest `bits` alone, and are in order if they
+ * differ in the lowest `low` alone. work: n words. */
+void dptk_sort_words(uint64_t *word, size_t n, unsigned bits, unsigned low, uint64_t *work);
+
 /* Scores from `first` on as a filter reads them, and how many: all that are left where they stand,
  * if they are packed; else those of a chunk, in the buffer. */
 const char *dptk_packed_from(const dptk_column *col, size_t first, int64_t *buffer, size_t *count);

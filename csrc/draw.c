@@ -43,6 +43,18 @@ static inline int32_t margin_of(double drop, double floor, uint16_t r)
     MARGINS(target, level, narrow)                                                                 \
     MARGINS(target, level, wide)                                                                   \
     MARGINS(target, level, real)                                                                   \
+    target static int64_t further_##level(const uint64_t *restrict word, size_t n,                 \
+                                          uint64_t *restrict further)                              \
+    {                                                                                              \
+        int64_t least = INT64_MAX;                                                                 \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const uint64_t all = further[i] | word[i] >> 16;                                       \
+            const int64_t distance = (int64_t)distance_of(top_of(all));                            \
+            further[i] = all;                                                                      \
+            least = distance < least ? distance : least;                                           \
+        }                                                                                          \
+        return least;                                                                              \
+    }                                                                                              \
     target static void values_##level(const uint64_t *restrict word, const double *restrict drop,  \
                                       size_t n, double factor, double *restrict value)             \
     {                                                                                              \
@@ -54,12 +66,14 @@ typedef struct loops {
     dptk_span (*span[2])(const int64_t *score, size_t n);
     void (*margins[3])(const int64_t *score, const uint16_t *r, size_t n, int64_t from,
                        double factor, double floor, int32_t *margin);
+    int64_t (*further)(const uint64_t *word, size_t n, uint64_t *further);
     void (*values)(const uint64_t *word, const double *drop, size_t n, double factor,
                    double *value);
 } loops;
 #define THESE(level)                                                                               \
     {{span_whole_##level, span_real_##level},                                                      \
      {margins_narrow_##level, margins_wide_##level, margins_real_##level},                         \
+     further_##level,                                                                              \
      values_##level}
 
 LOOPS(, portable)
@@ -271,19 +285,17 @@ static int choose(draws *d, double floor, double before)
 /* Give those from `first` on the further bits of their U, and a value. */
 static int evaluate(draws *d, size_t first, dptk_rng *rng)
 {
-    const int status = words_at_hand(rng, d->n - first);
+    const loops *const run = &by_level[dptk_simd_get()];
+    const size_t n = d->n - first;
+    const int status = words_at_hand(rng, n);
     double error;
     if (status != DPTK_OK) return status;
-    for (size_t i = first; i < d->n; i++) {
-        uint64_t distance;
-        d->further[i] |= *rng->next++ >> 16;
-        distance = distance_of(top_of(d->further[i]));
-        d->distance = distance < d->distance ? distance : d->distance;
-    }
-    error = d->n > first ? noise_error(d->distance) : 0.0;
+    const uint64_t distance = (uint64_t)run->further(rng->next, n, d->further + first);
+    rng->next += n;
+    d->distance = distance < d->distance ? distance : d->distance;
+    error = n > 0 ? noise_error(d->distance) : 0.0;
     d->noise_error = error > d->noise_error ? error : d->noise_error;
-    by_level[dptk_simd_get()].values(d->further + first, d->drop + first, d->n - first,
-                                     1.0 / d->scale, d->value + first);
+    run->values(d->further + first, d->drop + first, n, 1.0 / d->scale, d->value + first);
     return DPTK_OK;
 }
 
@@ -345,6 +357,14 @@ static double coarse_error(const draws *d, size_t at)
     const double known = d->error[at];
     return d->error_factor
          * (known > 0.0 ? known : d->noise_error + 0x1p-49 * (fabs(d->value[at]) + MOST_NOISE));
+}
+
+/* The places of the k largest in order, and how many are above a floor, if no two of them are near:
+ * else 0. */
+static size_t descending(draws *d, double floor, size_t k)
+{
+    return dptk_descending(d->value, d->error, d->n, floor, d->noise_error, d->error_factor, k,
+                           d->key, d->to_key, d->to_place);
 }
 
 /* Those above a floor in the order of their values, in to_place: keys are what they are above it,
@@ -472,7 +492,7 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
                   int64_t *item)
 {
     double before = INFINITY, fall = FALL;
-    size_t found = 0, more = MORE;
+    size_t found = 0, certain = 0, more = MORE;
     int status = DPTK_OK;
     while (status == DPTK_OK) {
         const size_t first = d->n;
@@ -483,7 +503,10 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
         if (status != DPTK_OK) break;
         /* Without a floor all are found that still are what `span` says of them. */
         if (d->n < k && floor == -INFINITY) return DPTK_CHANGED;
-        if (d->n >= k) status = order(d, most, &found);
+        if (d->n >= k) {
+            found = certain = descending(d, most, k);
+            if (!certain) status = order(d, most, &found);
+        }
         if (status != DPTK_OK || found >= k) break;
         before = floor;
         if (sieve && sieve->bits > 0) {
@@ -499,7 +522,7 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
         }
     }
     if (status != DPTK_OK) return status;
-    if (!in_order(d, k, found)) return DPTK_UNDECIDED;
+    if (!certain && !in_order(d, k, found)) return DPTK_UNDECIDED;
     for (size_t i = 0; i < k; i++) item[i] = d->item[d->to_place[i]];
     return DPTK_OK;
 }

@@ -189,6 +189,9 @@ cdef extern from "dptk.h" nogil:
         DPTK_DRAW_FEW
         DPTK_DRAW_ROWS
         DPTK_DRAW_ROWS_K
+    size_t dptk_descending(const double *value, const double *error, size_t n, double floor,
+                           double noise_error, double factor, size_t k, int64_t *scratch,
+                           int64_t *to, int64_t *place)
     int dptk_draw_few(dptk_rng *rng, const dptk_column *col, size_t k, double scale,
                       double error_factor, int64_t *item)
     int dptk_draw_few_rows(dptk_rng *rng, const dptk_column *col, const size_t *k, size_t rows,

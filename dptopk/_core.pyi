@@ -208,6 +208,14 @@ def draw_sieved(
     k: int,
     scale: float,
 ) -> Any: ...
+def descending(
+    value: npt.NDArray[np.float64],
+    error: npt.NDArray[np.float64],
+    floor: float,
+    noise_error: float,
+    factor: float,
+    k: int,
+) -> npt.NDArray[np.int64] | None: ...
 def draw_rows(
     source: Source,
     values: npt.NDArray[Any],

@@ -1605,6 +1605,23 @@ def draw_sieved(Source source, scores, int64_t key, int bits, size_t through, Py
     return None if status == DPTK_UNDECIDED else items
 
 
+def descending(const double[::1] value, const double[::1] error, double floor, double noise_error,
+               double factor, size_t k):
+    """Where the k largest of those above a floor are; None if not certain: dptk_descending."""
+    cdef size_t n = value.shape[0]
+    cdef int64_t[::1] place
+    cdef size_t above
+    if not (1 <= k <= n and n == <size_t>error.shape[0]):
+        raise ValueError("there are too few values, or not as many errors")
+    places = np.empty(n, dtype=np.int64)
+    place = places
+    cdef int64_t *scratch = scratch_words(2 * n)
+    above = dptk_descending(&value[0], &error[0], n, floor, noise_error, factor, k, scratch,
+                            scratch + n, &place[0])
+    free(scratch)
+    return places[:k] if above else None
+
+
 def draw_rows(Source source, values, const int64_t[::1] offset, const int64_t[::1] place,
               double scale, size_t most, int64_t[::1] item, size_t done, size_t end):
     """Pick by dptk_draw from rows `done` to `end`, up to the first that is not done so.
