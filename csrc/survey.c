@@ -16,6 +16,8 @@ static const double PASS = 0.15, PART = 5.0, FIRST = 10.0, LOOK = 50.0;
 static const double CUT = 0.25; /* to be cut */
 enum { BLOCK = 64 };
 
+#define WIDE 600.0 /* scales: e^x is far within the range of doubles */
+
 /* A sample in descending order, in scales from about the k-th of all. */
 typedef struct sample {
     int64_t key[SOME];
@@ -30,9 +32,9 @@ typedef struct sample {
 
 static void take_sample(sample *s, const dptk_column *col, size_t size, size_t k, double scale)
 {
-    const double MOST = 600.0; /* far below the range of doubles */
     int64_t key[SOME], index[SOME], to_index[SOME];
     const int real = col->type >= DPTK_F32;
+    const double most = exp(WIDE), least = exp(-WIDE); /* which takes longer than others */
     size_t kth;
     s->n = size;
     s->each = (double)col->n / (double)size;
@@ -45,7 +47,7 @@ static void take_sample(sample *s, const dptk_column *col, size_t size, size_t k
     s->origin = s->key[kth < size ? kth : size - 1];
     for (size_t i = 0; i < size; i++) {
         s->x[i] = scaled_difference(s->key[i], s->origin, real, scale);
-        s->weight[i] = exp(s->x[i] < -MOST ? -MOST : s->x[i] > MOST ? MOST : s->x[i]);
+        s->weight[i] = s->x[i] < -WIDE ? least : s->x[i] > WIDE ? most : exp(s->x[i]);
     }
 }
 
@@ -84,7 +86,7 @@ static void find_floors(sample *s, double k)
     for (size_t i = s->n; i-- > 0;) s->mass[i] = s->mass[i + 1] + s->weight[i];
     s->floor = floor_of(s, wanted, &above);
     sum = squares = (double)above;
-    for (size_t i = above; i < s->n; i++) {
+    for (size_t i = above; i < s->n && s->x[i] - s->floor > -WIDE; i++) {
         const double chance = exp(s->x[i] - s->floor);
         sum += chance;
         squares += chance * chance;
