@@ -70,9 +70,12 @@ def kills(options, times, *, seed=1, strike=None):
             os.waitpid(pid, 0)
             came = [json.loads(line) for line in lines]
         delivered |= {request: (items, outcomes) for request, items, outcomes in came}
+        if not delivered:  # the machine has got other work: a call takes longer than it did
+            seconds *= 1.5
         if (run + 1) % every == 0 or run + 1 == times:
             recorded, lost = _checked(options, delivered)
-    assert {outcomes for _, outcomes in delivered.values()} == {3}  # a part was given back
+    seen = {outcomes for _, outcomes in delivered.values()}
+    assert seen == {3}, seen  # a part was given back
     return {"kills": times, "delivered": len(delivered), "recorded": recorded, "lost": lost}
 
 
