@@ -356,7 +356,7 @@ static double coarse_error(const draws *d, size_t at)
 {
     const double known = d->error[at];
     return d->error_factor
-         * (known > 0.0 ? known : d->noise_error + 0x1p-49 * (fabs(d->value[at]) + MOST_NOISE));
+         * (known > 0.0 ? known : error_within(d->noise_error, fabs(d->value[at])));
 }
 
 /* The places of the k largest in order, and how many are above a floor, if no two of them are near:

@@ -68,11 +68,16 @@ static inline uint64_t distance_of(uint64_t top)
     return top < other ? top : other;
 }
 
-/* How far a value may be off: its noise, and 2^-50 of the score and of the sum, which have been
- * rounded a few times. A score is value - noise. */
+/* How far a value no further than that from 0 may be off: its noise, and 2^-50 of the score and of
+ * the sum, which have been rounded a few times. A score is value - noise. */
+static inline double error_within(double noise_error, double far)
+{
+    return noise_error + 0x1p-49 * (far + MOST_NOISE);
+}
+
 static inline double value_error(double value, uint64_t distance)
 {
-    return noise_error(distance) + 0x1p-49 * (fabs(value) + MOST_NOISE);
+    return error_within(noise_error(distance), fabs(value));
 }
 
 /* ---- the words -------------------------------------------------------------- */

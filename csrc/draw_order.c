@@ -15,12 +15,6 @@ typedef struct limits {
     double floor, noise_error, known, factor;
 } limits;
 
-/* Of a value no further than so much from 0. */
-static inline double error_within(const limits *all, double far)
-{
-    return all->noise_error + 0x1p-49 * (far + MOST_NOISE);
-}
-
 /* The bits of what each is above the floor, and 1: exact to within 2^-52 of it. Returns whether it
  * is not certain of one on which side of the floor it is; the largest bits, of errors too. */
 #define KEYS(target, level)                                                                        \
@@ -32,7 +26,8 @@ static inline double error_within(const limits *all, double far)
         int64_t near = 0, top = ONE, worst = 0;                                                    \
         for (size_t i = 0; i < n; i++) {                                                           \
             const double gap = value[i] - same.floor;                                              \
-            const double own = error[i] > 0.0 ? error[i] : error_within(&same, fabs(value[i]));    \
+            const double own =                                                                     \
+                error[i] > 0.0 ? error[i] : error_within(same.noise_error, fabs(value[i]));        \
             const int64_t bits = (int64_t)bits_of(gap + 1.0);                                      \
             const int64_t known_bits = (int64_t)bits_of(error[i]);                                 \
             near |= -(int64_t)!(fabs(gap) > same.factor * own + 0x1p-52);                          \
@@ -59,7 +54,7 @@ static inline double error_within(const limits *all, double far)
             const uint64_t high = (uint64_t)most - (word[i - 1] >> low << shift);                  \
             const uint64_t other = (uint64_t)most - (word[i] >> low << shift);                     \
             const double x = from_bits(high), gap = from_bits(high - last) - from_bits(other);     \
-            const double both = 2.0 * (error_within(&same, x + from) + same.known);                \
+            const double both = 2.0 * (error_within(same.noise_error, x + from) + same.known);     \
             close |= -(int64_t)!(gap > same.factor * both + 0x1p-50 * x);                          \
         }                                                                                          \
         return close;                                                                              \
