@@ -1464,8 +1464,8 @@ def draw_part(Source source, scores, const int64_t[::1] key, const int64_t[::1] 
     """The k items that dptk_draw picks of all scores, of which some are drawn; None if undecided.
 
     Those have these keys, of doubles if they are `real`, and indices. None of them is smaller
-    than `most`, no key of the rest is larger, and the `floor` is so many scales above that: about so many `looks` into
-    the rest. False, before a word is read, if this is no way for them.
+    than `most`, no key of the rest is larger, and the `floor` is so many scales above that: about
+    so many `looks` into the rest. False, before a word is read, if this is no way for them.
     """
     cdef Py_buffer view, item
     cdef dptk_column column, all
