@@ -532,9 +532,10 @@ typedef struct dptk_rest {
  * the upper 48 bits are the next of its U; then of the rest as dptk_sweep takes them for a block;
  * and if the floor falls, once more for those that become candidates, and the rest. Who does, by
  * the first bits: dptopk/reference/draw.py. The floor changes the cost, never the law.
- * Returns DPTK_UNDECIDED if an order cannot be certified in doubles, DPTK_SCRATCH if there are more
- * values than the capacity: never if it is the number of items; DPTK_CHANGED if scores have
- * changed since dptk_draw_prepare. What it computed of the words is wiped.
+ * Returns DPTK_UNDECIDED if 64 bits of each U don't tell an order, or doubles one with the rest, or
+ * of few items; DPTK_SCRATCH if there are more values than the capacity: never if it is the number
+ * of items; DPTK_CHANGED if scores have changed since dptk_draw_prepare. What it computed of the
+ * words is wiped.
  * Cost: 1 to 2 ns for each item with vectors, some 40 ns for each candidate, 50 to 100 ns for
  * each look into the rest. */
 size_t dptk_draw_scratch(size_t capacity);
@@ -588,6 +589,24 @@ int dptk_sieve_widen(dptk_sieve *sieve, dptk_rng *rng);
 int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale, double error_factor,
                      size_t capacity, int64_t *scratch, int64_t *item);
 
+/* A number as the sum of two doubles. */
+typedef struct dptk_wide {
+    double high, low;
+} dptk_wide;
+
+/* A value once more, by all 64 bits of the word that its U begins with, for the few that a double
+ * does not tell from others.
+ *
+ *   word       the bits
+ *   key, from  of its score, and of the score that values are measured from; of doubles if `real`
+ *   scale      of the noise
+ *   error      out: what it may be off by, and what comparing it with one near it may add; infinite
+ *              if U is too near to 0 or 1, or the score is past the range of doubles
+ *
+ * Equivalent: (score - from)/scale - log(-log(1 - U)). Cost: some us. */
+dptk_wide dptk_close_value(uint64_t word, int64_t key, int64_t from, int real, double scale,
+                           double *error);
+
 /* Of many values those above a floor in descending order, if a glance shows that it is certain.
  *
  *   value, error  n > 0 of each: an error of 0 stands for noise_error and 2^-49 of |value| + 38
@@ -630,11 +649,7 @@ int dptk_draw_few_rows(dptk_rng *rng, const dptk_column *col, const size_t *k, s
 
 /* ---- paths.c: lattice paths under a staircase ---------------------------- */
 
-/* A number as the sum of two doubles, and n of them: low is NULL in plain doubles. */
-typedef struct dptk_wide {
-    double high, low;
-} dptk_wide;
-
+/* So many numbers: low is NULL in plain doubles. */
 typedef struct dptk_series {
     double *high, *low;
     size_t n;

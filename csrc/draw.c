@@ -125,8 +125,9 @@ int dptk_draw_prepare(const dptk_column *col, const int64_t *also, double scale,
 /* Items that have values, and what these are computed from. */
 typedef struct draws {
     const dptk_column *col;
-    const int64_t *name;  /* of its items; NULL: their places */
-    const uint64_t *word; /* the first bits; NULL: in lead */
+    const dptk_column *all; /* the scores by item */
+    const int64_t *name;    /* of its items; NULL: their places */
+    const uint64_t *word;   /* the first bits; NULL: in lead */
     const uint16_t *lead;
     int64_t from; /* the score that values are measured from */
     int kind;     /* of drops */
@@ -138,6 +139,7 @@ typedef struct draws {
     size_t n, capacity;
     uint64_t distance;  /* of their words, the least */
     double noise_error; /* no noise is worse known */
+    size_t close;       /* pairs that doubles did not tell */
 } draws;
 
 enum { ARRAYS = 9, LARGE = 2048 };
@@ -162,12 +164,14 @@ static int64_t near_kth(const dptk_column *col, const dptk_span *span, size_t k,
 }
 
 /* None yet, of values that are measured from the score that has a key. */
-static draws none(const dptk_column *col, const dptk_span *span, const int64_t *name, int64_t from,
-                  double scale, double error_factor, size_t capacity, int64_t *scratch)
+static draws none(const dptk_column *col, const dptk_column *all, const dptk_span *span,
+                  const int64_t *name, int64_t from, double scale, double error_factor,
+                  size_t capacity, int64_t *scratch)
 {
     const size_t room = room_for(capacity);
     const int real = col->type >= DPTK_F32;
     return (draws){.col = col,
+                   .all = all,
                    .name = name,
                    .from = real ? (int64_t)bits_of(key_double(from)) : from,
                    .kind = drops_of(span, real),
@@ -359,6 +363,41 @@ static double coarse_error(const draws *d, size_t at)
          * (known > 0.0 ? known : error_within(d->noise_error, fabs(d->value[at])));
 }
 
+/* A value as all 64 bits of its U tell it; one of the rest has no U of its own. */
+static dptk_wide close_value(const draws *d, size_t at, double *error)
+{
+    *error = INFINITY;
+    if (d->error[at] > 0.0) return (dptk_wide){d->value[at], 0.0};
+    return dptk_close_value(d->further[at], score_key(d->all, (size_t)d->item[at]),
+                            key_of(d, d->from), d->kind == REAL, d->scale, error);
+}
+
+/* Whether a value is above a floor: 1, or -1 if it is below; 0 if that is not certain. */
+static int against_floor(const draws *d, size_t at, double floor)
+{
+    const double gap = d->value[at] - floor;
+    double error;
+    if (fabs(gap) > coarse_error(d, at) || fabs(gap) > error_of(d, at)) return gap > 0.0 ? 1 : -1;
+    const dptk_wide value = close_value(d, at, &error);
+    const double rest = (value.high - floor) + value.low;
+    return !(fabs(rest) > d->error_factor * error) ? 0 : rest > 0.0 ? 1 : -1;
+}
+
+/* Whether a value is above another: as above. Of scores made for it so many are near that the
+ * exact twin is no slower. */
+static int against(draws *d, size_t a, size_t b)
+{
+    enum { MANY = 1 << 18 };
+    const double gap = d->value[a] - d->value[b];
+    double errors[2];
+    if (fabs(gap) > error_of(d, a) + error_of(d, b)) return gap > 0.0 ? 1 : -1;
+    if (++d->close > MANY) return 0;
+    const dptk_wide x = close_value(d, a, &errors[0]), y = close_value(d, b, &errors[1]);
+    const double rest = (x.high - y.high) + (x.low - y.low);
+    if (!(fabs(rest) > d->error_factor * (errors[0] + errors[1]))) return 0;
+    return rest > 0.0 ? 1 : -1;
+}
+
 /* The places of the k largest in order, and how many are above a floor, if no two of them are near:
  * else 0. */
 static size_t descending(draws *d, double floor, size_t k)
@@ -380,31 +419,55 @@ static int order(draws *d, double floor, size_t *above)
         origin = (least > -DEPTH ? least : -DEPTH) - 1.0;
     }
     for (size_t i = 0; i < d->n; i++) {
-        const double gap = d->value[i] - floor;
-        if (d->error[i] == INFINITY && gap < 0.0) continue; /* certainly below, however far */
-        if (!(fabs(gap) > coarse_error(d, i)) && !(fabs(gap) > error_of(d, i)))
-            return DPTK_UNDECIDED;
+        if (d->error[i] == INFINITY && d->value[i] < floor) continue; /* however far, below */
+        const int sign = against_floor(d, i, floor);
+        if (sign == 0) return DPTK_UNDECIDED;
         d->key[n] = f64_key(d->value[i] - origin);
         d->place[n] = (int64_t)i;
-        n += gap > 0.0;
+        n += sign > 0;
     }
     *above = n;
     if (n > 0) dptk_sort_pairs(d->key, d->place, n, d->to_key, d->to_place);
     return DPTK_OK;
 }
 
-/* Whether the first k are certainly in order, and above all others; most differences are large. */
-static int in_order(const draws *d, size_t k, size_t n)
+/* Put what stands at `i` where it belongs among those before it, which are in order. Returns
+ * whether that is certain. */
+static int insert(draws *d, size_t i)
 {
-    size_t high = (size_t)d->to_place[0];
-    double error = coarse_error(d, high);
+    int64_t *const place = d->to_place;
+    for (; i > 0; i--) {
+        const int64_t low = place[i];
+        const int sign = against(d, (size_t)place[i - 1], (size_t)low);
+        if (sign >= 0) return sign;
+        place[i] = place[i - 1];
+        place[i - 1] = low;
+    }
+    return 1;
+}
+
+/* Put the first k in order, which they nearly are, above all others. Returns whether that is
+ * certain; most differences are large. */
+static int settle_order(draws *d, size_t k, size_t n)
+{
+    int64_t *const place = d->to_place;
+    double high = d->value[place[0]], error = coarse_error(d, (size_t)place[0]);
     for (size_t i = 1; i < n; i++) {
-        const size_t low = (size_t)d->to_place[i];
-        const double gap = d->value[high] - d->value[low], other = coarse_error(d, low);
-        if (!(gap > error + other) && !(gap > error_of(d, high) + error_of(d, low))) return 0;
-        if (i >= k) continue;
-        high = low;
-        error = other;
+        const size_t low = (size_t)place[i], last = i < k ? i : k - 1;
+        const double other = coarse_error(d, low);
+        if (!(high - d->value[low] > error + other)) {
+            if (i >= k) {
+                const int sign = against(d, (size_t)place[last], low);
+                if (sign == 0) return 0;
+                if (sign > 0) continue;
+                place[last] = (int64_t)low;
+            }
+            if (!insert(d, last)) return 0;
+        } else if (i >= k) {
+            continue;
+        }
+        high = d->value[place[last]];
+        error = coarse_error(d, (size_t)place[last]);
     }
     return 1;
 }
@@ -522,7 +585,7 @@ static int settle(draws *d, dptk_rng *rng, race *rest, dptk_sieve *sieve, double
         }
     }
     if (status != DPTK_OK) return status;
-    if (!certain && !in_order(d, k, found)) return DPTK_UNDECIDED;
+    if (!certain && !settle_order(d, k, found)) return DPTK_UNDECIDED;
     for (size_t i = 0; i < k; i++) item[i] = d->item[d->to_place[i]];
     return DPTK_OK;
 }
@@ -558,8 +621,8 @@ int dptk_draw(dptk_rng *rng, const dptk_column *col, const dptk_span *span, cons
         return status == DPTK_NAN ? DPTK_CHANGED : status;
     }
     const uint64_t state = dptk_float_begin();
-    draws d = none(col, span, rest ? rest->index : NULL, near_kth(col, span, k, scale), scale,
-                   error_factor, capacity, scratch);
+    draws d = none(col, rest ? rest->all : col, span, rest ? rest->index : NULL,
+                   near_kth(col, span, k, scale), scale, error_factor, capacity, scratch);
     int status;
     if (rest) {
         race r = race_of(rest, &d, rng);
@@ -587,8 +650,8 @@ int dptk_draw_sieved(dptk_rng *rng, dptk_sieve *sieve, size_t k, double scale, d
         if (status != DPTK_OK) status = DPTK_NAN;
     }
     if (status == DPTK_OK) {
-        draws d = none(&sieve->through, &span, sieve->index, sieve->key, scale, error_factor,
-                       capacity, scratch);
+        draws d = none(&sieve->through, sieve->col, &span, sieve->index, sieve->key, scale,
+                       error_factor, capacity, scratch);
         d.lead = sieve->lead;
         status = settle(&d, rng, NULL, sieve, floor_of(sieve, &d, k), k, item);
         forget(&d, NULL, 0);

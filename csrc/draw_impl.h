@@ -1,5 +1,5 @@
-/* draw_impl.h - private to draw.c, draw_few.c, sieve.c and survey.c: the noise of a word, with its
- * error, and what scores say about differences. All of it for the compiler's vectors too. */
+/* draw_impl.h - private to draw*.c, sieve.c and survey.c: the noise of a word, with its error, and
+ * what scores say about differences. All of it for the compiler's vectors too. */
 #ifndef DPTK_DRAW_IMPL_H
 #define DPTK_DRAW_IMPL_H
 

@@ -189,6 +189,11 @@ cdef extern from "dptk.h" nogil:
         DPTK_DRAW_FEW
         DPTK_DRAW_ROWS
         DPTK_DRAW_ROWS_K
+    ctypedef struct dptk_wide:
+        double high
+        double low
+    dptk_wide dptk_close_value(uint64_t word, int64_t key, int64_t origin, int real, double scale,
+                               double *error)
     size_t dptk_descending(const double *value, const double *error, size_t n, double floor,
                            double noise_error, double factor, size_t k, int64_t *scratch,
                            int64_t *to, int64_t *place)
@@ -198,9 +203,6 @@ cdef extern from "dptk.h" nogil:
                            double scale, double error_factor, int64_t **item, size_t *done)
 
     # ---- paths.c
-    ctypedef struct dptk_wide:
-        double high
-        double low
     ctypedef struct dptk_series:
         double *high
         double *low

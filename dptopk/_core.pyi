@@ -208,6 +208,9 @@ def draw_sieved(
     k: int,
     scale: float,
 ) -> Any: ...
+def close_value(
+    word: int, key: int, origin: int, real: bool, scale: float
+) -> tuple[float, float, float]: ...
 def descending(
     value: npt.NDArray[np.float64],
     error: npt.NDArray[np.float64],

@@ -1605,6 +1605,14 @@ def draw_sieved(Source source, scores, int64_t key, int bits, size_t through, Py
     return None if status == DPTK_UNDECIDED else items
 
 
+def close_value(uint64_t word, int64_t key, int64_t origin, bint real, double scale):
+    """A value as a sum of two doubles, and what it may be off by: dptk_close_value."""
+    cdef double error
+    cdef dptk_wide value
+    value = dptk_close_value(word, key, origin, real, scale, &error)
+    return value.high, value.low, error
+
+
 def descending(const double[::1] value, const double[::1] error, double floor, double noise_error,
                double factor, size_t k):
     """Where the k largest of those above a floor are; None if not certain: dptk_descending."""

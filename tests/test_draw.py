@@ -212,7 +212,7 @@ def test_forced_replay_gives_the_same_picks(monkeypatch):
         right = kernel(scores, SeededRng(seed).generator.integers(
             0, 2**64, size=tape_size(scores.size), dtype=np.uint64), **case)  # fmt: skip
         assert picks == right
-        monkeypatch.setattr(_core, "error_factor", 2.0**52)
+        monkeypatch.setattr(_core, "error_factor", 2.0**80)
         assert (
             scores.size == 1 or kernel(scores, words(seed, tape_size(scores.size)), **case) is None
         )

@@ -1,6 +1,10 @@
 """Noise drawn at once of some scores, and of the rest as it is needed: kernel, law, choice."""
 
 import math
+import os
+import platform
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -40,9 +44,10 @@ def reference(scores, part, tape, *, k, scale):
     return draw(exact_tape(tape), scores_of(part.keys, real), k=k, scale=scale, rest=rest)
 
 
-def test_kernel_equals_reference_on_the_same_tape(levels):
-    """At every level, for floors that fall and floors that all is above; and twins are seen."""
-    cases = []
+@pytest.fixture(scope="module")
+def cases():
+    """Return floors that fall and floors that all is above, with what the reference picks."""
+    found = []
     for seed in range(150):
         scores, case = random_case(seed + seed // 6)
         if not 2 < scores.size < 150:
@@ -51,8 +56,13 @@ def test_kernel_equals_reference_on_the_same_tape(levels):
         part = a_part(scores, (0.2, 0.6, 0.95)[seed % 3], floor, seed)
         tape = words(seed, 40 * scores.size)
         if part.items.size and kernel(scores, part, tape, **case) is not False:
-            cases.append((scores, part, tape, case, reference(scores, part, tape, **case)))
-    assert len(cases) > 80
+            found.append((scores, part, tape, case, reference(scores, part, tape, **case)))
+    assert len(found) > 80
+    return found
+
+
+def test_kernel_equals_reference_on_the_same_tape(cases, levels):
+    """At every level; and twins are seen."""
     for _ in levels:
         undecided = 0
         for scores, part, tape, case, right in cases:
@@ -66,6 +76,16 @@ def test_kernel_equals_reference_on_the_same_tape(levels):
         scaled += kernel(scores, part, tape, **other) not in (None, right)
         moved += kernel(scores, part, np.roll(tape, 1), **case) not in (None, right)
     assert min(scaled, moved) > 10
+
+
+@pytest.mark.parametrize("factor", [2.0**30, 2.0**35])
+def test_kernel_equals_reference_where_doubles_tell_little(factor, cases, levels, monkeypatch):
+    """64 bits of U tell most orders, but none of the rest, whose noise has no U of its own."""
+    monkeypatch.setattr(_core, "error_factor", factor)
+    for _ in levels:
+        found = [kernel(scores, part, tape, **case) for scores, part, tape, case, _ in cases]
+        assert all(picks in (None, right) for picks, (*_, right) in zip(found, cases, strict=True))
+        assert 5 < sum(picks is None for picks in found) < len(found) - 10
 
 
 @pytest.mark.parametrize("floor", [-4.0, 1.0, 6.0])
@@ -87,6 +107,19 @@ def test_picks_have_the_exact_law(floor):
     assert not chi_square(law, sample(4.0), draws=20_000, seed=5).passed
     if floor > 0.0:
         assert not chi_square(law, sample(3.0, most=0), draws=20_000, seed=5).passed
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="no memory to fill with other bytes")
+def test_no_order_of_the_rest_is_taken_from_what_memory_holds():
+    """Where fresh memory is not zero: of the rest there are no words of U to look at."""
+    test = f"{__file__}::{test_kernel_equals_reference_where_doubles_tell_little.__name__}"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-o", "addopts=", "-p", "no:xdist", test],
+        env={**os.environ, "MALLOC_PERTURB_": "90"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
 
 
 SHAPES = {
@@ -145,7 +178,7 @@ def test_an_exact_replay_gives_the_same_picks(shape, monkeypatch):
     part = _drawn.part_to_draw(scores, **case)
     assert part is not None
     picks = dp.noisy_topk(scores, 20, scale=case["scale"], rng=SeededRng(1)).tolist()
-    monkeypatch.setattr(_core, "error_factor", 2.0**52)
+    monkeypatch.setattr(_core, "error_factor", 2.0**80)
     assert kernel(scores, part, words(1, 9000), **case) is None
     assert dp.noisy_topk(scores, 20, scale=case["scale"], rng=SeededRng(1)).tolist() == picks
 
