@@ -304,6 +304,7 @@ typedef struct cut {
     size_t m, capacity, enough;
     int sampled; /* the bound comes from a sample */
     int64_t bound, flip;
+    int64_t before; /* the bound before it rose by one */
     int64_t *work;
 } cut;
 
@@ -324,39 +325,47 @@ static void raise_bound(cut *c, int64_t tau)
 {
     const size_t enough = c->m + c->m / 2 + DPTK_CHUNK / 8;
 
+    c->before = tau;
     c->bound = tau < INT64_MAX ? tau + 1 : tau;
     c->enough = enough < c->capacity ? enough : c->capacity;
     c->sampled = 0;
 }
 
-/* Whether the m-th largest is the bound, as it often is of narrow types and of counts, and how many
- * that equal it belong to the m largest. */
-static int bound_is_last(const cut *c, size_t *ties)
+/* Whether the m-th largest is *tau: the bound, or what it was before it rose, as it often is of
+ * narrow types and of counts. And how many that equal it belong to the m largest. */
+static int bound_is_last(const cut *c, int64_t *tau, size_t *ties)
 {
     enum { SOME = 64 };
-    const int64_t *const keys = c->hits.keys, bound = c->bound;
+    const int64_t *const keys = c->hits.keys, bound = c->sampled ? c->bound : c->before;
     const size_t held = c->hits.held;
     size_t above = 0, equal = 0;
 
     for (size_t i = 0; i < held && i < SOME; i++) equal += keys[i] == bound;
-    if (equal == 0 || !c->sampled) return 0;
+    if (equal == 0) return 0;
     equal = 0;
     for (size_t i = 0; i < held; i++) {
         above += keys[i] > bound;
         equal += keys[i] == bound;
     }
+    *tau = bound;
     *ties = c->m - above;
     return above < c->m && c->m <= above + equal;
 }
 
+/* The m-th largest, and how many that equal it belong to the m largest. */
+static int64_t mth(const cut *c, size_t *ties)
+{
+    int64_t tau;
+    if (bound_is_last(c, &tau, ties)) return tau;
+    return dptk_select(c->hits.keys, c->hits.held, c->m, c->work, ties);
+}
+
 /* Keep the m largest, the first ones among equals: at `to`, which may be where they are. */
-static void compact(cut *c, int64_t *keys_to, int64_t *index_to)
+static void compact(cut *c, int64_t tau, size_t ties, int64_t *keys_to, int64_t *index_to)
 {
     const int64_t *const keys = c->hits.keys, *const index = c->hits.index;
     const size_t held = c->hits.held;
-    size_t ties, kept = 0, i = 0;
-    const int64_t tau =
-        bound_is_last(c, &ties) ? c->bound : dptk_select(keys, held, c->m, c->work, &ties);
+    size_t kept = 0, i = 0;
 
 #if DPTK_X86
     if (dptk_simd_get() >= DPTK_SIMD_AVX512)
@@ -489,8 +498,11 @@ static int read_packed(cut *c, const char *data, size_t n, size_t size, size_t f
         i += read;
         if (c->hits.held >= c->enough && c->enough < c->m) tighten(c, i, n);
         if (c->hits.held >= c->enough && c->sampled) raise_bound(c, c->bound);
-        if (c->hits.held >= c->enough && c->hits.held > c->m)
-            compact(c, c->hits.keys, c->hits.index);
+        if (c->hits.held >= c->enough && c->hits.held > c->m) {
+            size_t ties;
+            const int64_t tau = mth(c, &ties);
+            compact(c, tau, ties, c->hits.keys, c->hits.index);
+        }
     }
     return 1;
 }
@@ -524,10 +536,16 @@ static void read_column(cut *c, const dptk_column *col)
 static void take(cut *c, int sorted, int64_t *keys, int64_t *index)
 {
     dptk_hits *const hits = &c->hits;
+    size_t ties;
+    int64_t tau;
 
     if (hits->held > DPTK_FEW && hits->held > c->m) {
-        compact(c, sorted ? hits->keys : keys, sorted ? hits->index : index);
+        tau = mth(c, &ties);
+        sorted &= ties < c->m; /* if all are equal they are in order */
+        compact(c, tau, ties, sorted ? hits->keys : keys, sorted ? hits->index : index);
         if (!sorted) return;
+    } else if (sorted && hits->held > DPTK_FEW) {
+        sorted = !(bound_is_last(c, &tau, &ties) && ties == c->m);
     }
     if (hits->held <= DPTK_FEW) {
         dptk_take_few(hits->keys, hits->index, hits->held, c->m, sorted, keys, index);
@@ -593,6 +611,7 @@ static int cut_many(const dptk_column *col, size_t m, int order, int64_t *scratc
              .capacity = capacity,
              .enough = capacity,
              .bound = INT64_MIN,
+             .before = INT64_MIN,
              .flip = order & DPTK_LEAST ? -1 : 0,
              .work = scratch + 2 * room};
 
