@@ -6,7 +6,7 @@
 #include <immintrin.h>
 
 /* Scores a block: bits of a word; bytes of a register, and of a cache line. */
-enum { BITS = 64, WIDTH = 64 };
+enum { BITS = 64, WIDTH = 64, FEW = 3, SOME = 8 };
 
 /* NAME_LESS: of the lanes that have a bit in `all`, those where x is less than y. Of halves the
  * compiler's vectors are compared. */
@@ -29,24 +29,32 @@ typedef __mmask32 i16_mask, u16_mask, f16_mask;
 typedef __mmask16 i32_mask, u32_mask, f32_mask;
 typedef __mmask8 i64_mask, u64_mask, f64_mask;
 
-/* Where the set bits of a block are, from `first` on, into index[held...], of which eight more may
- * be written over; returns where they end. Few bits or many, without a loop that would miss its
- * end. */
+/* Where the set bits of a block are, from `first` on, into index[held...], of which sixteen more
+ * may be written over; returns where they end. Few bits or many, without a loop that would miss
+ * its end. */
 DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index, size_t held)
 {
-    const __m512i eight = _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7);
     const size_t count = (size_t)__builtin_popcountll(in);
 
-    if (count <= 2) {
-        const uint64_t top = UINT64_C(1) << 63, next = in & (in - 1);
-        index[held] = first + __builtin_ctzll(in | top);
-        index[held + 1] = first + __builtin_ctzll(next | top);
+    const uint64_t top = UINT64_C(1) << 63;
+    if (count <= SOME) {
+        for (int j = 0; j < FEW; j++, in &= in - 1)
+            index[held + j] = first + __builtin_ctzll(in | top);
+        if (count <= FEW) return held + count;
+        for (int j = FEW; j < SOME; j++, in &= in - 1)
+            index[held + j] = first + __builtin_ctzll(in | top);
         return held + count;
     }
-    for (int step = 0; step < 8; step++, in >>= 8, first += 8) {
-        const __m512i places = _mm512_add_epi64(eight, _mm512_set1_epi64(first));
-        _mm512_storeu_si512(index + held, _mm512_maskz_compress_epi64((__mmask8)in, places));
-        held += (size_t)__builtin_popcountll(in & 255);
+    const __m512i sixteen = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i from = _mm512_set1_epi64(first);
+    for (int step = 0; step < 4; step++, in >>= 16) {
+        const __m512i near = _mm512_maskz_compress_epi32((__mmask16)in, sixteen);
+        const __m512i low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(near));
+        const __m512i high = _mm512_cvtepu32_epi64(_mm512_extracti64x4_epi64(near, 1));
+        _mm512_storeu_si512(index + held, _mm512_add_epi64(from, low));
+        _mm512_storeu_si512(index + held + 8, _mm512_add_epi64(from, high));
+        from = _mm512_add_epi64(from, _mm512_set1_epi64(16));
+        held += (size_t)__builtin_popcountll(in & 0xFFFF);
     }
     return held;
 }
