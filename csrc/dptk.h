@@ -445,6 +445,14 @@ int dptk_race_afresh(dptk_rng *rng, const dptk_field *field, size_t k, double sc
 
 /* ---- survey.c: how noise is drawn best --------------------------------------- */
 
+/* What a score costs, in ns: to be passed by, for a part; to be put there and drawn from, and more
+ * for the first of a block of so many; to be looked at in the rest. */
+#define DPTK_COST_PASS 0.15
+#define DPTK_COST_PART 5.0
+#define DPTK_COST_FIRST 10.0
+#define DPTK_COST_LOOK 50.0
+enum { DPTK_COST_BLOCK = 64 };
+
 /* What a sample tells of many scores. Costs are of a call, in ns; infinite: that is no way. */
 typedef struct dptk_survey {
     double spread; /* of how many of the sample about the k largest noisy scores are; 0 if most of

@@ -9,12 +9,8 @@ enum { SOME = DPTK_SURVEY_MOST };
 #define FAR 0x1p200 /* scales, of which doubles may lose track */
 
 /* What a score costs, in ns: to be sifted, and a bit of its noise; to be let through by a sieve; to
- * be passed by, for a part; to be put there, and more for the first of a block; to be looked at in
- * the rest. */
-static const double SIFT = 0.2, PLANE = 0.07, THROUGH = 4.0;
-static const double PASS = 0.15, PART = 5.0, FIRST = 10.0, LOOK = 50.0;
-static const double CUT = 0.25; /* to be cut */
-enum { BLOCK = 64 };
+ * be cut. For a part see dptk.h. */
+static const double SIFT = 0.2, PLANE = 0.07, THROUGH = 4.0, CUT = 0.25;
 
 #define WIDE 600.0 /* scales: e^x is far within the range of doubles */
 
@@ -167,7 +163,7 @@ static double cut_cost(const sample *s, double k)
     const double n = s->each * (double)s->n;
     const size_t last = (size_t)(1.25 * k / s->each);
     const double gap = s->low - s->x[last < s->n ? last : s->n - 1];
-    return CUT * n + LOOK * n * exp(gap > 0.0 ? -gap : 0.0);
+    return CUT * n + DPTK_COST_LOOK * n * exp(gap > 0.0 ? -gap : 0.0);
 }
 
 /* The part that seems the cheapest: all that are above one of the sample. */
@@ -178,8 +174,9 @@ static double best_part(const sample *s, dptk_survey *out)
     for (size_t i = 1; i < s->n; i++) {
         const double over = s->each * (double)i, gap = s->low - s->x[i];
         const double looks = (n - over) * exp(-gap);
-        const double blocks = over < n / BLOCK ? over : n / BLOCK;
-        const double cost = PASS * n + PART * over + FIRST * blocks + LOOK * looks;
+        const double most = n / DPTK_COST_BLOCK, blocks = over < most ? over : most;
+        const double cost = DPTK_COST_PASS * n + DPTK_COST_PART * over + DPTK_COST_FIRST * blocks
+                          + DPTK_COST_LOOK * looks;
         if (!(cost < least && gap > 0.0) || s->key[i] == s->key[i - 1]) continue;
         least = cost;
         out->most = s->key[i];

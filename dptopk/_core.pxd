@@ -140,7 +140,13 @@ cdef extern from "dptk.h" nogil:
                          int noise, double error_factor, dptk_race_scratch *scratch,
                          int64_t *left, int64_t *item)
 
-    # ---- draw.c
+    # ---- survey.c
+    double DPTK_COST_PASS
+    double DPTK_COST_PART
+    double DPTK_COST_FIRST
+    double DPTK_COST_LOOK
+    enum:
+        DPTK_COST_BLOCK
     ctypedef struct dptk_survey:
         double spread
         double fall
@@ -158,6 +164,8 @@ cdef extern from "dptk.h" nogil:
                         int64_t origin, double floor, dptk_survey *out)
     double dptk_fall_of(const int64_t *keys, size_t n, size_t k, int in_order, int real,
                         double scale, int64_t *scratch, int64_t *least)
+
+    # ---- draw.c
     ctypedef struct dptk_span:
         pass
     int dptk_draw_prepare(const dptk_column *col, const int64_t *also, double scale,

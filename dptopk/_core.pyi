@@ -173,7 +173,13 @@ def race_rows(
     end: int,
 ) -> tuple[int, bool]: ...
 
-# ---- draw.c
+# ---- survey.c
+COST_PASS: float
+COST_PART: float
+COST_FIRST: float
+COST_LOOK: float
+COST_BLOCK: int
+
 def survey(
     scores: npt.NDArray[Any],
     k: int,
@@ -185,6 +191,8 @@ def survey(
 def fall_of(
     key: npt.NDArray[np.int64], k: int, in_order: bool, real: bool, scale: float
 ) -> tuple[float, int]: ...
+
+# ---- draw.c
 def finite(scores: npt.NDArray[Any]) -> bool: ...
 def draw(source: Source, scores: npt.NDArray[Any], k: int, scale: float) -> Any: ...
 def draw_part(

@@ -1340,6 +1340,10 @@ cdef int allocate(dptk_race_scratch *scratch, size_t capacity, size_t m, bint ta
 
 # ---- survey.c
 
+COST_PASS, COST_PART, COST_FIRST = DPTK_COST_PASS, DPTK_COST_PART, DPTK_COST_FIRST
+COST_LOOK, COST_BLOCK = DPTK_COST_LOOK, DPTK_COST_BLOCK
+
+
 def survey(scores, size_t k, double scale, size_t size, int64_t origin=0,
            double floor=-INFINITY):
     """dptk_survey as a dict."""

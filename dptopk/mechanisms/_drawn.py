@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dptopk import _core
+from dptopk._core import COST_BLOCK, COST_FIRST, COST_LOOK, COST_PART, COST_PASS
 from dptopk.mechanisms._select import (
     FEW,
     SAMPLE,
@@ -24,13 +25,10 @@ __all__ = ["NotFiniteError", "Part", "Sieve", "part_to_draw", "pick", "replay"]
 MANY = 128  # picks are many if every MANY-th score is one: then a sample knows the k-th
 WORTH = 1 << 17  # so many scores are worth the estimate of a part of them
 HUGE = 1 << 19  # and so many a large sample, even if a cut may do
-# What a score costs, in ns: to draw its noise, if all is drawn; to pass by, for a part; to put it
-# in a part and draw its noise, and more for the first of a block; to be looked at in the rest. As
-# csrc/survey.c has them.
-DRAW, PASS, PART, FIRST, LOOK = 1.2, 0.15, 5.0, 10.0, 50.0
+# What a score costs, in ns, if all noise is drawn; for a part see csrc/dptk.h.
+DRAW = 1.2
 ESTIMATE = 60_000.0  # and to find out
 CUT = 0.7  # to cut many, where a part of which a sample knows little may do
-BLOCK = 64
 SPREAD = 12.0  # of so many of a sample about the picks are: then it knows what all are
 POINTS = 1 << 11  # of the largest keys
 IN_ORDER = 1 << 11  # so many are quick to sort
@@ -205,18 +203,18 @@ def _cheapest(
     for size in (SAMPLE // 16, SAMPLE)[: 1 if n < WORTH else 2]:
         known = _known(_sample(array, size), cut, n, k, scale, real)
         gap = known.floor - float(known.x[known.cut])
-        looks_past = LOOK * (n - cut.keys.size) * math.exp(-gap) if gap > 0.0 else math.inf
+        looks_past = COST_LOOK * (n - cut.keys.size) * math.exp(-gap) if gap > 0.0 else math.inf
         if gap > 0.0:
-            kept = cut._replace(floor=gap, looks=int(looks_past / LOOK))
-        if looks_past < min(DRAW * n, ESTIMATE + PASS * n):
+            kept = cut._replace(floor=gap, looks=int(looks_past / COST_LOOK))
+        if looks_past < min(DRAW * n, ESTIMATE + COST_PASS * n):
             return kept
     if n < WORTH:
         return None
     # All that are larger than one of the known scores are the part.
     gaps, above = known.floor - known.x, known.above
     looks = (n - above) * np.exp(np.minimum(-gaps, 0.0))
-    blocks = n / BLOCK * -np.expm1(-BLOCK / n * above)
-    costs = PASS * n + PART * above + FIRST * blocks + LOOK * looks
+    blocks = n / COST_BLOCK * -np.expm1(-COST_BLOCK / n * above)
+    costs = COST_PASS * n + COST_PART * above + COST_FIRST * blocks + COST_LOOK * looks
     costs[1:][known.keys[1:] == known.keys[:-1]] = math.inf
     costs[(above < cut.keys.size) | (gaps <= 0.0)] = math.inf
     at = int(costs.argmin())
