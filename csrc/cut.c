@@ -154,6 +154,7 @@ DPTK_NOINLINE static void sort_pass(const int64_t *keys, const int64_t *index, s
         keys_out[to] = keys[i];
         index_out[to] = index[i];
     }
+    dptk_wipe(place, sizeof *place << width); /* keys may be of noisy values */
 }
 
 /* Puts keys in order that are, but for runs of those equal without their last bits. Seldom does
@@ -229,6 +230,7 @@ DPTK_NOINLINE static void word_pass(const uint64_t *word, size_t n, unsigned shi
         sum += count;
     }
     for (size_t i = 0; i < n; i++) out[place[word[i] >> shift & mask]++] = word[i];
+    dptk_wipe(place, sizeof *place << width);
 }
 
 /* As dptk_sort_pairs does. */
