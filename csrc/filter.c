@@ -125,17 +125,7 @@ enum { FEW = 4, SOME = 12 };
         static const name##_four places[16] = {                                                    \
             {0}, {0},    {1},    {0, 1},    {2},    {0, 2},    {1, 2},    {0, 1, 2},               \
             {3}, {0, 3}, {1, 3}, {0, 1, 3}, {2, 3}, {0, 2, 3}, {1, 2, 3}, {0, 1, 2, 3}};           \
-        const uint64_t top = UINT64_C(1) << 63;                                                    \
-        const size_t count = (size_t)__builtin_popcountll(in);                                     \
-                                                                                                   \
-        if (count <= SOME) {                                                                       \
-            for (size_t j = 0; j < FEW; j++, in &= in - 1)                                         \
-                index[held + j] = first + (type)__builtin_ctzll(in | top);                         \
-            if (count <= FEW) return held + count;                                                 \
-            for (size_t j = FEW; j < SOME; j++, in &= in - 1)                                      \
-                index[held + j] = first + (type)__builtin_ctzll(in | top);                         \
-            return held + count;                                                                   \
-        }                                                                                          \
+        MARK_SOME(type);                                                                           \
         for (int step = 0; step < 16; step++, in >>= 4, first += 4) {                              \
             *(name##_memory *)(void *)(index + held) = places[in & 15] + first;                    \
             held += (size_t)__builtin_popcountll(in & 15);                                         \

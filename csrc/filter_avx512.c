@@ -5,7 +5,7 @@
 #if DPTK_X86
 #include <immintrin.h>
 
-/* Scores a block: bits of a word; bytes of a register, and of a cache line. */
+/* Scores a block: bits of a word; bytes of a register, and of a cache line; see MARK_SOME. */
 enum { BITS = 64, WIDTH = 64, FEW = 3, SOME = 8 };
 
 /* NAME_LESS: of the lanes that have a bit in `all`, those where x is less than y. Of halves the
@@ -34,19 +34,10 @@ typedef __mmask8 i64_mask, u64_mask, f64_mask;
  * its end. */
 DPTK_AVX512 static inline size_t mark(uint64_t in, int64_t first, int64_t *index, size_t held)
 {
-    const size_t count = (size_t)__builtin_popcountll(in);
-
-    const uint64_t top = UINT64_C(1) << 63;
-    if (count <= SOME) {
-        for (int j = 0; j < FEW; j++, in &= in - 1)
-            index[held + j] = first + __builtin_ctzll(in | top);
-        if (count <= FEW) return held + count;
-        for (int j = FEW; j < SOME; j++, in &= in - 1)
-            index[held + j] = first + __builtin_ctzll(in | top);
-        return held + count;
-    }
     const __m512i sixteen = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m512i from = _mm512_set1_epi64(first);
+
+    MARK_SOME(int64_t);
     for (int step = 0; step < 4; step++, in >>= 16) {
         const __m512i near = _mm512_maskz_compress_epi32((__mmask16)in, sixteen);
         const __m512i low = _mm512_cvtepu32_epi64(_mm512_castsi512_si256(near));

@@ -178,6 +178,21 @@ static inline int f32_edge(int64_t bound, int64_t flip, float *edge)
 
 /* ---- by blocks ------------------------------------------------------------ */
 
+/* In a mark(in, first, index, held): a few set bits one by one, and return. FEW and SOME are how
+ * many most have, and how many of the others are no slower so than all at once. */
+#define MARK_SOME(type)                                                                            \
+    do {                                                                                           \
+        const uint64_t top = UINT64_C(1) << 63;                                                    \
+        const size_t count = (size_t)__builtin_popcountll(in);                                     \
+        if (count > SOME) break;                                                                   \
+        for (size_t j = 0; j < FEW; j++, in &= in - 1)                                             \
+            index[held + j] = first + (type)__builtin_ctzll(in | top);                             \
+        if (count <= FEW) return held + count;                                                     \
+        for (size_t j = FEW; j < SOME; j++, in &= in - 1)                                          \
+            index[held + j] = first + (type)__builtin_ctzll(in | top);                             \
+        return held + count;                                                                       \
+    } while (0)
+
 /* A form by blocks of BITS scores has a SIFT(name, less, side, at, word), which says by bits which
  * of the block at `at` get in, and a mark(), which writes where they are. First it notes which
  * blocks of some groups have any, and which these are, then their places, and then their keys:
