@@ -383,8 +383,8 @@ static int against_floor(const draws *d, size_t at, double floor)
     return !(fabs(rest) > d->error_factor * error) ? 0 : rest > 0.0 ? 1 : -1;
 }
 
-/* Whether a value is above another: as above. Of scores made for it so many are near that the
- * exact twin is no slower. */
+/* Whether a value is above another: as above. Scores can be made of which so many are near that
+ * this would take minutes: past MANY it is left to the exact twin, which can be interrupted. */
 static int against(draws *d, size_t a, size_t b)
 {
     enum { MANY = 1 << 18 };

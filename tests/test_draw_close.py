@@ -7,7 +7,7 @@ from tapes import exact_tape, random_case, words
 
 from dptopk import _core
 from dptopk.mechanisms._select import Tail, scores_of
-from dptopk.reference.draw import Sieve, draw, most_below, steps
+from dptopk.reference.draw import FEW, Sieve, draw, most_below, place_of, steps
 
 DIGITS = 60
 
@@ -149,9 +149,8 @@ def test_scores_that_make_up_for_noise_are_in_order(levels):
 @pytest.mark.parametrize(("n", "told"), [(40_000, True), (1_000_000, False)])
 def test_not_too_many_are_compared_that_are_close(n, told):
     """Of scores so far from the k-th that doubles hold little else: it would take minutes."""
-    near = [(j * 0x9E3779B9 % 2**32) * n >> 32 for j in range(64)]  # values are measured from one
     scores = np.full(n, -(2.0**39.9))
-    scores[near] = 0.0
+    scores[[place_of(j, n) for j in range(FEW)]] = 0.0  # values are measured from one of these
     assert (kernel(scores, words(0, 2 * n), k=n // 2, scale=1.0) is not None) is told
 
 
